@@ -1,0 +1,121 @@
+"""What environments and clients exchange: actions, observations, states and what describes them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+JsonValue = Any
+"""A value that JSON can carry. `Any`, since recursive aliases cost more in pydantic than they tell."""
+
+ObservationT = TypeVar("ObservationT")
+
+
+class ServerMode(enum.StrEnum):
+    """What a server is for. In production nobody resets, steps or reads state."""
+
+    SIMULATION = "simulation"
+    PRODUCTION = "production"
+
+
+class Action(BaseModel):
+    """What an agent does. Subclass it with the fields of your action."""
+
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, arbitrary_types_allowed=True
+    )
+
+    metadata: dict[str, Any] = Field(
+        default_factory=dict, description="Additional metadata for the action"
+    )
+
+
+class Observation(BaseModel):
+    """What an agent sees. Subclass it with the fields of your observation.
+
+    `done` and `reward` travel beside the observation, not in it. Set `truncated` together with
+    `done` where the episode was cut short by a limit rather than ended by its rules.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, arbitrary_types_allowed=True
+    )
+
+    done: bool = Field(default=False, description="Whether the episode has terminated")
+    reward: bool | int | float | None = Field(
+        default=None, description="Reward signal from the last action"
+    )
+    metadata: dict[str, Any] = Field(
+        default_factory=dict, description="Additional metadata for the observation"
+    )
+    # Neither in the schema nor in the dump: the reference's clients refuse unknown fields.
+    truncated: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+
+
+class State(BaseModel):
+    """What an environment tells a trainer of itself. Extra fields are allowed."""
+
+    model_config = ConfigDict(
+        extra="allow", validate_assignment=True, arbitrary_types_allowed=True
+    )
+
+    episode_id: str | None = Field(
+        default=None, description="Unique identifier for the current episode"
+    )
+    step_count: int = Field(
+        default=0, ge=0, description="Number of steps taken in the current episode"
+    )
+
+
+class EnvironmentMetadata(BaseModel):
+    """What an environment is, for people."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(description="Name of the environment")
+    description: str = Field(description="What the environment does")
+    readme_content: str | None = Field(default=None, description="README, in Markdown")
+    version: str | None = Field(default=None, description="Version of the environment")
+    author: str | None = Field(default=None, description="Who made it")
+    documentation_url: str | None = Field(default=None, description="Where its documentation is")
+
+
+class ConcurrencyConfig(BaseModel):
+    """How many sessions a server holds, and for how long."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_concurrent_envs: int = Field(default=1, ge=1)
+    session_timeout: float | None = Field(default=None, gt=0)
+    """Seconds that a session may idle; `None` for ever."""
+
+
+@dataclass
+class StepResult(Generic[ObservationT]):
+    """What a client gets from `reset` and `step`."""
+
+    observation: ObservationT
+    reward: float | None = None
+    """`None` where there is no verdict, which is not 0."""
+    done: bool = False
+    """The episode is over: `terminated` or `truncated`."""
+    metadata: dict[str, Any] | None = None
+    terminated: bool = False
+    """Over by the rules of the environment."""
+    truncated: bool = False
+    """Cut short, by a limit of steps or time."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Beside the observation: parts of the reward (`rewards`), `episode_id` after a reset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Longest times of an environment's operations in seconds, by its author's word."""
+
+    reset_s: float | None = None
+    step_s: float | None = None
+    close_s: float | None = None
