@@ -1,0 +1,97 @@
+"""Environments for training agents, served over gRPC, WebSocket, HTTP and MCP: the public face."""
+
+from openenv_grpc.client import (
+    EnvClient,
+    GenericAction,
+    GenericEnvClient,
+    MCPToolClient,
+    SyncEnvClient,
+)
+from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
+from openenv_grpc.errors import (
+    ConcurrencyConfigurationError,
+    ConfigurationError,
+    DeadlineExceededError,
+    Effect,
+    EnvironmentFactoryError,
+    EnvironmentFailedError,
+    InvalidActionError,
+    OpenEnvError,
+    Reason,
+    SessionCapacityError,
+    SessionNotFoundError,
+    UnavailableError,
+)
+from openenv_grpc.mcp_environment import MCPEnvironment
+from openenv_grpc.rubrics import Rubric
+from openenv_grpc.tools import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Media,
+    Tool,
+    ToolError,
+    ToolErrorType,
+    ToolOutcome,
+    tool,
+)
+from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
+from openenv_grpc.types import (
+    Action,
+    ConcurrencyConfig,
+    EnvironmentMetadata,
+    Observation,
+    ServerMode,
+    State,
+    StepResult,
+)
+
+__all__ = [
+    "Action",
+    "CallToolAction",
+    "CallToolObservation",
+    "CompositeTransform",
+    "ConcurrencyConfig",
+    "ConcurrencyConfigurationError",
+    "ConfigurationError",
+    "DeadlineExceededError",
+    "Effect",
+    "EnvClient",
+    "Environment",
+    "EnvironmentFactoryError",
+    "EnvironmentFailedError",
+    "EnvironmentMetadata",
+    "GenericAction",
+    "GenericEnvClient",
+    "InvalidActionError",
+    "ListToolsAction",
+    "ListToolsObservation",
+    "MCPEnvironment",
+    "MCPToolClient",
+    "Media",
+    "Message",
+    "ModelTokenizer",
+    "NullTransform",
+    "Observation",
+    "OpenEnvError",
+    "Reason",
+    "Rubric",
+    "ServerMode",
+    "SessionCapacityError",
+    "SessionNotFoundError",
+    "State",
+    "StepResult",
+    "SyncEnvClient",
+    "TaskProvider",
+    "Tool",
+    "ToolError",
+    "ToolErrorType",
+    "ToolOutcome",
+    "Transform",
+    "UnavailableError",
+    "__version__",
+    "tool",
+]
+
+__version__ = "0.1.0"

@@ -308,7 +308,11 @@ class MissingDependencyError(OpenEnvError, ImportError):
     reason = Reason.MISSING_DEPENDENCY
 
 
-class ConcurrencyConfigurationError(ValueError):
+class ConfigurationError(ValueError):
+    """What was asked for cannot be served as it stands. The message is one line, for people."""
+
+
+class ConcurrencyConfigurationError(ConfigurationError):
     """More sessions are asked for than the environment's class supports."""
 
     def __init__(self, environment_name: str, max_concurrent_envs: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from openenv_grpc.errors import (
     Effect,
@@ -75,6 +75,18 @@ def dump_json(value: object, *, non_finite: NonFinite = "null") -> bytes:
     mode: Literal["null", "strings"] = non_finite
     try:
         return to_json(value, inf_nan_mode=mode, fallback=_array_as_list)
+    except (PydanticSerializationError, ValueError, TypeError) as error:
+        raise UnserializableResultError(str(error), effect=Effect.DONE) from error
+
+
+def to_plain(value: object) -> JsonValue:
+    """Turns a value into what JSON can carry, as Python objects. NaN and infinities stay.
+
+    Raises:
+        UnserializableResultError: the value holds something that JSON cannot carry.
+    """
+    try:
+        return to_jsonable_python(value, fallback=_array_as_list)
     except (PydanticSerializationError, ValueError, TypeError) as error:
         raise UnserializableResultError(str(error), effect=Effect.DONE) from error
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.serialization import ActionReader
+from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import Budgets, EnvironmentMetadata, JsonValue, ServerMode
 
 
@@ -143,35 +144,6 @@ class Closed:
     """What came of `Kind.CLOSE`."""
 
     step_count: int
-
-
-@dataclass(slots=True, kw_only=True)
-class ToolInfo:
-    """A tool, as MCP describes it."""
-
-    name: str
-    description: str = ""
-    input_schema: dict[str, JsonValue] = field(default_factory=lambda: {"type": "object"})
-    title: str | None = None
-    output_schema: dict[str, JsonValue] | None = None
-    annotations: dict[str, JsonValue] | None = None
-    icons: list[JsonValue] | None = None
-    meta: dict[str, JsonValue] | None = None
-    execution: dict[str, JsonValue] | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class ToolAnswer:
-    """What a tool answered, in the reference's shape."""
-
-    content: list[dict[str, JsonValue]]
-    """MCP content blocks: `{"type": "text", "text": …}` and so on."""
-    structured_content: dict[str, JsonValue] | None = None
-    data: JsonValue = None
-    meta: dict[str, JsonValue] | None = None
-    is_error: bool = False
-    observation: Any = None
-    """Where the tool is an action in disguise ("MCP-style" environments): what `step` returned."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -404,9 +376,17 @@ class SessionHost(Protocol):
         ...
 
     def lease(
-        self, environment: str, *, peer: str, idle_timeout_s: float | None = None
+        self,
+        environment: str,
+        *,
+        peer: str,
+        idle_timeout_s: float | None = None,
+        operation: Operation | None = None,
+        deliver: Deliver | None = None,
     ) -> SessionPort:
         """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
+
+        `operation` and `deliver` are as in `Attachment.open`.
 
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError.

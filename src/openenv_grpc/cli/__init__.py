@@ -1,0 +1,1 @@
+"""The command `openenv-grpc`: one module a command."""

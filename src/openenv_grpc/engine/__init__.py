@@ -1,0 +1,6 @@
+"""Sessions in this process."""
+
+from openenv_grpc.engine.manager import SessionManager
+from openenv_grpc.engine.registry import EngineSettings, EnvironmentDefinition
+
+__all__ = ["EngineSettings", "EnvironmentDefinition", "SessionManager"]

@@ -1,0 +1,1 @@
+"""Domain types to protos and back."""

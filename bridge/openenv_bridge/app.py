@@ -1,0 +1,182 @@
+"""The bridge: every HTTP and WebSocket route of the reference, over sessions of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Collection
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES
+from openenv_bridge.doors import Doors
+from openenv_bridge.environments import PREFIX
+from openenv_bridge.http_routes import HttpRoutes
+from openenv_bridge.leases import Leases
+from openenv_bridge.openapi import DocumentRoutes
+from openenv_bridge.origins import OriginCheck
+from openenv_bridge.proto_routes import proto_image
+from openenv_bridge.responses import Handler, plain_errors
+from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
+from openenv_bridge.tasks import TaskRoutes
+from openenv_grpc.errors import UnavailableError
+from openenv_grpc.sessions import SessionHost
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 10.0
+"""How long stopping waits for handlers, which wait for their sessions' close."""
+
+
+class Bridge:
+    """Serves a host's sessions over HTTP and WebSocket, while the block lasts.
+
+    At its end listening stops, open sockets get close code 1012, and their sessions end.
+    """
+
+    def __init__(
+        self,
+        host: SessionHost,
+        *,
+        address: str | None = "127.0.0.1",
+        port: int = 0,
+        unix_path: str | None = None,
+        grpc_address: str | None = None,
+        allowed_hosts: Collection[str] = (),
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        ping_interval_s: float = PING_INTERVAL_S,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+    ) -> None:
+        """Describes a bridge; entering it listens.
+
+        `address` is `None` where only `unix_path` is listened on. `grpc_address` is told in the
+        documentation. `allowed_hosts` are names of hosts whose pages may use a server that listens
+        on loopback. `max_message_bytes` holds for HTTP bodies and binary frames.
+        """
+        self._host = host
+        self._address = address
+        self._port = port
+        self._unix_path = unix_path
+        self._grpc_address = grpc_address
+        self._max_message_bytes = max_message_bytes
+        self._stop_timeout_s = stop_timeout_s
+        self._origins = OriginCheck(address, allowed_hosts)
+        self._sockets = Sockets(ping_interval_s=ping_interval_s)
+        self._stack = AsyncExitStack()
+
+    @property
+    def port(self) -> int:
+        """The TCP port that is listened on; 0 if there is none."""
+        return self._port
+
+    async def __aenter__(self) -> Self:
+        """Listens. Raises `UnavailableError` if the port or the path cannot be had."""
+        async with AsyncExitStack() as stack:
+            attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
+            app = self._application(Leases(self._host, attachment))
+            runner = web.AppRunner(
+                app,
+                access_log=None,
+                handle_signals=False,
+                shutdown_timeout=self._stop_timeout_s,
+            )
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await self._listen(runner)
+            stack.push_async_callback(self._sockets.close_all)
+            pinging = asyncio.create_task(self._sockets.keep_alive())
+            stack.push_async_callback(_cancel, pinging)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops."""
+        await self._stack.aclose()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        if self._unix_path is not None:
+            try:
+                await web.UnixSite(runner, self._unix_path).start()
+            except OSError as error:
+                raise _cannot_listen(self._unix_path, error) from error
+        if self._address is not None:
+            site = web.TCPSite(runner, self._address, self._port)
+            try:
+                await site.start()
+            except OSError as error:
+                raise _cannot_listen(f"{self._address}:{self._port}", error) from error
+            self._port = site.port
+
+    def _application(self, leases: Leases) -> web.Application:
+        app = web.Application(middlewares=[plain_errors], client_max_size=self._max_message_bytes)
+        doors = Doors(
+            self._host,
+            leases,
+            self._sockets,
+            self._origins,
+            max_message_bytes=self._max_message_bytes,
+        )
+        http = HttpRoutes(self._host, self._origins)
+        tasks = TaskRoutes(self._host, self._origins)
+        documents = DocumentRoutes(self._host, grpc_address=self._grpc_address)
+        for path, handler in _anywhere(doors, http):
+            app.router.add_route(*path, handler)
+            app.router.add_route(path[0], PREFIX + path[1], handler)
+        for path, handler in _fixed(tasks, documents):
+            app.router.add_route(*path, handler)
+        return app
+
+
+Path = tuple[str, str]
+"""Method and path."""
+
+
+def _anywhere(doors: Doors, http: HttpRoutes) -> list[tuple[Path, Handler]]:
+    """Lists the routes that exist with an environment's name in front, and without."""
+    return [
+        (("GET", "/ws"), doors.ws),
+        (("*", "/mcp"), doors.mcp),
+        (("*", "/mcp/"), doors.mcp),
+        (("POST", "/reset"), http.reset),
+        (("POST", "/step"), http.step),
+        (("GET", "/state"), http.state),
+        (("GET", "/schema"), http.schema),
+        (("GET", "/metadata"), http.metadata),
+        (("GET", "/health"), http.health),
+    ]
+
+
+def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[tuple[Path, Handler]]:
+    """Lists the routes that exist once."""
+    return [
+        (("GET", "/list_environments"), tasks.list_environments),
+        (("GET", PREFIX + "/splits"), tasks.splits),
+        (("POST", PREFIX + "/tasks"), tasks.tasks),
+        (("POST", PREFIX + "/num_tasks"), tasks.num_tasks),
+        (("POST", PREFIX + "/task"), tasks.task),
+        (("POST", PREFIX + "/task_range"), tasks.task_range),
+        (("GET", "/openapi.json"), documents.openapi),
+        (("GET", "/docs"), documents.docs),
+        (("GET", "/redoc"), documents.docs),
+        (("GET", "/proto.binpb"), proto_image),
+    ]
+
+
+def _cannot_listen(where: str, error: OSError) -> UnavailableError:
+    if error.errno == errno.EADDRINUSE:
+        return UnavailableError(f"{where} is in use; choose another port, or 0 for a free one")
+    return UnavailableError(f"cannot listen on {where}: {error.strerror or error}")
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,57 @@
+"""`/ws` with subprotocol `openenv-grpc.v1`: the messages of `Connect`, as binary frames."""
+
+from __future__ import annotations
+
+from aiohttp import WSMsgType
+
+from openenv_bridge.sockets import Socket
+from openenv_grpc import stream
+from openenv_grpc.errors import OpenEnvError, ProtocolViolationError, Reason
+from openenv_grpc.sessions import SessionHost
+
+SUBPROTOCOL = "openenv-grpc.v1"
+
+MAX_MESSAGE_BYTES = 100 * 2**20
+"""Of a binary frame: gRPC's limit here."""
+
+CLOSE_PROTOCOL_ERROR = 1002
+CLOSE_INTERNAL_ERROR = 1011
+
+
+class SocketDuplex:
+    """A socket as a stream's source and sink of messages."""
+
+    def __init__(self, socket: Socket) -> None:
+        self._socket = socket
+
+    async def read(self) -> bytes | None:
+        """Waits for a message.
+
+        Raises:
+            ConnectionResetError: the peer has left, which takes answers no more either.
+            ProtocolViolationError: it was a text frame.
+        """
+        received = await self._socket.receive()
+        if received is None:
+            raise ConnectionResetError("the peer has left")
+        if received.type is not WSMsgType.BINARY:
+            raise ProtocolViolationError(f"{SUBPROTOCOL} is spoken in binary frames, not text")
+        content: bytes = received.data
+        return content
+
+    async def write(self, data: bytes) -> None:
+        """Sends a message."""
+        await self._socket.send_binary(data)
+
+
+async def serve_binary(
+    socket: Socket, host: SessionHost, *, max_message_bytes: int = MAX_MESSAGE_BYTES
+) -> None:
+    """Serves a socket until either side ends it."""
+    limits = stream.StreamLimits(max_receive_bytes=max_message_bytes)
+    try:
+        await stream.serve_stream(SocketDuplex(socket), host, peer=socket.peer, limits=limits)
+    except OpenEnvError as error:
+        violated = error.reason is Reason.PROTOCOL_VIOLATION
+        code = CLOSE_PROTOCOL_ERROR if violated else CLOSE_INTERNAL_ERROR
+        await socket.close(code, reason=error.message)

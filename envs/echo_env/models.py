@@ -1,0 +1,35 @@
+"""What echo takes and gives."""
+
+from __future__ import annotations
+
+from pydantic import Field, RootModel
+
+from openenv_grpc import (
+    Action,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Observation,
+)
+
+
+class EchoAction(Action):
+    """Says something to the environment."""
+
+    message: str = Field(description="What to echo")
+
+
+class EchoObservation(Observation):
+    """What came back."""
+
+    echoed_message: str = Field(default="", description="The message, as it was said")
+    message_length: int = Field(default=0, ge=0, description="Its length in characters")
+
+
+EchoInput = EchoAction | CallToolAction | ListToolsAction
+"""What a step takes: a message, or a tool call that says the same."""
+
+
+class EchoOutput(RootModel[EchoObservation | CallToolObservation | ListToolsObservation]):
+    """What a step gives, by the kind of its action."""

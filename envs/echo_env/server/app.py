@@ -1,0 +1,38 @@
+"""What serves echo: `app` for `openenv-grpc serve` and ASGI servers, `main` for the `server` script."""
+
+from __future__ import annotations
+
+import argparse
+
+from echo_env.models import EchoInput, EchoObservation, EchoOutput
+from echo_env.server.echo_environment import EchoEnvironment
+from openenv_grpc import create_app, serve
+
+app = create_app(
+    EchoEnvironment,
+    EchoInput,
+    EchoOutput,
+    env_name="echo_env",
+    reset_observation_cls=EchoObservation,
+)
+
+
+def main() -> None:
+    """Serves until it is stopped."""
+    parser = argparse.ArgumentParser(description="Serves the echo environment.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000, help="of HTTP, WebSocket and MCP")
+    parser.add_argument("--grpc-port", type=int, default=50051)
+    parser.add_argument("--insecure", action="store_true", help="listen beyond this machine")
+    arguments = parser.parse_args()
+    serve(
+        app,
+        host=arguments.host,
+        http_port=arguments.port,
+        grpc_port=arguments.grpc_port,
+        insecure=arguments.insecure,
+    )
+
+
+if __name__ == "__main__":
+    main()

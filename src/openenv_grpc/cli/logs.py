@@ -1,0 +1,54 @@
+"""How a server logs: text for people, JSON for machines, both to standard error."""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+
+class LogLevel(enum.StrEnum):
+    """What to log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(enum.StrEnum):
+    """How to log."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Writes a record."""
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def configure_logs(level: LogLevel, style: LogFormat) -> None:
+    """Has everything logged to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    match style:
+        case LogFormat.JSON:
+            handler.setFormatter(JsonFormatter())
+        case LogFormat.TEXT:
+            handler.setFormatter(
+                logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+            )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

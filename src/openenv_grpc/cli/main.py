@@ -1,0 +1,68 @@
+"""The command tree, and how a failure is told: one line, and a status."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from openenv_grpc.cli.call import call
+from openenv_grpc.cli.info import info
+from openenv_grpc.cli.serve import serve
+from openenv_grpc.errors import ConfigurationError, OpenEnvError
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+
+command = typer.Typer(
+    name="openenv-grpc",
+    help="Serve environments for training agents, over gRPC, WebSocket, HTTP and MCP, and drive them "
+    "from a terminal.",
+    epilog="First steps: `openenv-grpc serve echo_env`, and in another terminal "
+    "`openenv-grpc call grpc://127.0.0.1:50051 step '{\"message\": \"hello\"}'`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+command.command("serve")(serve)
+command.command("call")(call)
+command.command("info")(info)
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer's callback
+    if asked:
+        typer.echo(f"openenv-grpc {version('openenv-grpc')}")
+        raise typer.Exit
+
+
+@command.callback()
+def _root(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Takes what stands before the command."""
+
+
+def main() -> None:
+    """Runs the command; the entry point."""
+    try:
+        command()
+    except ConfigurationError as error:
+        _fail(str(error), MISUSED)
+    except OpenEnvError as error:
+        _fail(str(error), FAILED)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _fail(message: str, status: int) -> None:
+    line = " ".join(message.split())
+    print(f"openenv-grpc: {line}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,121 @@
+"""`serve`: environments on all doors, until it is stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openenv_grpc import serving
+from openenv_grpc.cli.logs import LogFormat, LogLevel, configure_logs
+from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.targets import Overrides, load
+from openenv_grpc.types import ServerMode
+
+
+def serve(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TARGET...",
+            help="An installed environment's name, a folder with openenv.yaml, or module:Class. "
+            "With several, the first is the default.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    grpc_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of gRPC; 0 for a free one.")
+    ] = 50051,
+    http_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Port of HTTP, WebSocket and MCP; 0 for a free one."),
+    ] = 8000,
+    no_grpc: Annotated[bool, typer.Option("--no-grpc", help="Open no gRPC port.")] = False,
+    no_http: Annotated[bool, typer.Option("--no-http", help="Open no HTTP port.")] = False,
+    unix: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Serve gRPC on a Unix socket too.")
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            envvar="OPENENV_GRPC_INSECURE",
+            help="Listen on a --host beyond this machine, where whoever reaches it drives the "
+            "environments.",
+        ),
+    ] = False,
+    max_sessions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Sessions open at once.  [default: MAX_CONCURRENT_ENVS; else 256, or 1 for "
+            "environments that do not support concurrent sessions]",
+        ),
+    ] = None,
+    session_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="End sessions that idle as long.  [default: never]"
+        ),
+    ] = None,
+    mode: Annotated[
+        ServerMode | None,
+        typer.Option(
+            help="In production nobody resets, steps or reads state.  [default: OPENENV_MODE, else "
+            "simulation]"
+        ),
+    ] = None,
+    env_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Serve a single TARGET under this name.")
+    ] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="Action class of a single TARGET."),
+    ] = None,
+    observation: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="Observation class of a single TARGET."),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:CLASS", help="State class of a single TARGET."),
+    ] = None,
+    redact_errors: Annotated[
+        bool,
+        typer.Option("--redact-errors", help="Tell clients nothing of an environment's exceptions."),
+    ] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="What to log.")] = LogLevel.INFO,
+    log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.TEXT,
+) -> None:
+    """Serve environments until Ctrl-C or SIGTERM.
+
+    Once every door listens, prints one line to standard output: READY grpc=HOST:PORT
+    http=HOST:PORT. Logs go to standard error.
+    """
+    configure_logs(log_level, log_format)
+    overrides = Overrides(name=env_name, action=action, observation=observation, state=state)
+    if overrides != Overrides() and len(targets) > 1:
+        raise ConfigurationError(
+            "--env-name, --action, --observation and --state are for a single TARGET"
+        )
+    serving.serve(
+        *(load(target, overrides) for target in targets),
+        on_ready=_announce,
+        host=host,
+        grpc_port=None if no_grpc else grpc_port,
+        http_port=None if no_http else http_port,
+        unix=unix,
+        insecure=insecure,
+        mode=mode,
+        max_sessions=max_sessions,
+        session_timeout_s=session_timeout,
+        redact_errors=redact_errors,
+    )
+
+
+def _announce(server: serving.Server) -> None:
+    doors = {"grpc": server.grpc_address, "http": server.http_address, "unix": server.unix_path}
+    listed = (f"{door}={address}" for door, address in doors.items() if address is not None)
+    print("READY", *listed, flush=True)

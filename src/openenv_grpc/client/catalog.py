@@ -1,0 +1,188 @@
+"""What a server offers, asked of its catalogue by gRPC or of its routes by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import grpc.aio
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import MessageToDict
+
+from openenv_grpc.client.grpc_transport import open_channel
+from openenv_grpc.client.rpc_errors import error_of
+from openenv_grpc.client.transport import ConnectionOptions
+from openenv_grpc.client.urls import Target, parse_url
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    EnvironmentNotFoundError,
+    ProtocolViolationError,
+    UnavailableError,
+)
+from openenv_grpc.serialization import parse_json, parse_json_object
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
+
+MAX_MESSAGE_BYTES = 100 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentDescription:
+    """One environment of a server. What the server does not tell is empty or `None`."""
+
+    name: str
+    description: str = ""
+    version: str = ""
+    author: str = ""
+    documentation_url: str = ""
+    mode: str = ""
+    schemas: dict[str, JsonValue] = field(default_factory=dict)
+    """JSON Schemas by `action`, `observation`, `state`."""
+    capabilities: dict[str, JsonValue] = field(default_factory=dict)
+    budgets: dict[str, float] = field(default_factory=dict)
+    """Longest times in seconds by `reset`, `step`, `close`."""
+    session_limit: int | None = None
+    session_count: int | None = None
+    doors: dict[str, str] = field(default_factory=dict)
+    """Where it is reached, by protocol."""
+
+
+async def describe(
+    base_url: str, environment: str = "", *, timeout_s: float = 10.0
+) -> list[EnvironmentDescription]:
+    """Describes the environments of a server, the default one first, or only the one named.
+
+    Raises:
+        EnvironmentNotFoundError, UnavailableError, DeadlineExceededError, InvalidRequestError.
+    """
+    target = parse_url(base_url)
+    try:
+        async with asyncio.timeout(timeout_s):
+            if target.grpc:
+                return await _by_grpc(target, environment)
+            return await _by_http(target, environment)
+    except TimeoutError as error:
+        raise DeadlineExceededError(
+            f"{target.uri} did not answer within {timeout_s:g} s; see that a server runs there"
+        ) from error
+
+
+async def _by_grpc(target: Target, environment: str) -> list[EnvironmentDescription]:
+    options = ConnectionOptions(max_message_bytes=MAX_MESSAGE_BYTES)
+    async with open_channel(target, options) as channel:
+        catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
+        try:
+            names = [environment]
+            if not environment:
+                listed = await catalog.ListEnvironments(catalog_pb2.ListEnvironmentsRequest())
+                names = list(listed.environments)
+            return [
+                _described(
+                    await catalog.GetEnvironment(
+                        catalog_pb2.GetEnvironmentRequest(environment=name)
+                    )
+                )
+                for name in names
+            ]
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, target=target.uri) from error
+
+
+def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescription:
+    found = response.environment
+    schemas = {
+        "action": found.action_schema_json,
+        "observation": found.observation_schema_json,
+        "state": found.state_schema_json,
+    }
+    budgets: dict[str, tuple[bool, Duration]] = {
+        "reset": (found.budgets.HasField("reset_timeout"), found.budgets.reset_timeout),
+        "step": (found.budgets.HasField("step_timeout"), found.budgets.step_timeout),
+        "close": (found.budgets.HasField("close_timeout"), found.budgets.close_timeout),
+    }
+    return EnvironmentDescription(
+        name=found.name,
+        description=found.description,
+        version=found.version,
+        author=found.author,
+        documentation_url=found.documentation_uri,
+        mode=found.mode,
+        schemas={part: parse_json(text, what="schema") for part, text in schemas.items() if text},
+        capabilities=MessageToDict(
+            found.capabilities,
+            preserving_proto_field_name=True,
+            always_print_fields_with_no_presence=True,
+        ),
+        budgets={
+            part: duration.ToTimedelta().total_seconds()
+            for part, (known, duration) in budgets.items()
+            if known
+        },
+        session_limit=found.session_limit,
+        session_count=found.session_count,
+        doors={door.protocol: door.uri for door in found.doors},
+    )
+
+
+async def _by_http(target: Target, environment: str) -> list[EnvironmentDescription]:
+    base = "http" + target.uri.removeprefix("ws").removesuffix("/ws")
+    async with aiohttp.ClientSession(trust_env=not target.loopback) as http:
+        try:
+            if environment:
+                return [await _ask_routes(http, base, f"/{environment}", environment)]
+            names = await _names(http, base)
+            return [
+                await _ask_routes(http, base, "" if number == 0 else f"/{name}", name)
+                for number, name in enumerate(names)
+            ]
+        except aiohttp.ClientConnectionError as error:
+            raise UnavailableError(
+                f"{base} cannot be reached: {error}; see that a server runs there"
+            ) from error
+
+
+async def _names(http: aiohttp.ClientSession, base: str) -> list[str]:
+    """Lists the environments; a server that has no such route has one, of no name."""
+    async with http.get(f"{base}/list_environments") as response:
+        if response.status != 200:
+            return [""]
+        names = parse_json(await response.read(), what="list of environments")
+    return [str(name) for name in names] or [""]
+
+
+async def _ask_routes(
+    http: aiohttp.ClientSession, base: str, prefix: str, name: str
+) -> EnvironmentDescription:
+    metadata = await _get(http, f"{base}{prefix}/metadata", name)
+    schemas = await _get(http, f"{base}{prefix}/schema", name)
+    openapi = await _get(http, f"{base}/openapi.json", name)
+    socket = "ws" + base.removeprefix("http")
+    return EnvironmentDescription(
+        name=name or str(metadata.get("name", "")),
+        description=str(metadata.get("description") or ""),
+        version=str(metadata.get("version") or ""),
+        author=str(metadata.get("author") or ""),
+        documentation_url=str(metadata.get("documentation_url") or ""),
+        # Only a server in simulation mode has the route.
+        mode="simulation" if "/reset" in openapi.get("paths", {}) else "production",
+        schemas={part: schema for part, schema in schemas.items() if schema},
+        doors={
+            "http": f"{base}{prefix}",
+            "ws": f"{socket}{prefix}/ws",
+            "mcp": f"{base}{prefix}/mcp",
+        },
+    )
+
+
+async def _get(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, Any]:
+    async with http.get(url) as response:
+        content = await response.read()
+        if response.status == 404 and name:
+            raise EnvironmentNotFoundError(f"there is no environment {name!r} at {url}")
+        if response.status != 200:
+            raise ProtocolViolationError(
+                f"{url} answered {response.status}: this is no environment's server"
+            )
+    return parse_json_object(content, what="answer")

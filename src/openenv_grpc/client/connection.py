@@ -1,0 +1,220 @@
+"""One `Connect` stream, which carries all sessions of a process to one server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib.metadata
+import logging
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from openenv_grpc.client.transport import ConnectionOptions, Transport
+from openenv_grpc.errors import (
+    Effect,
+    InternalError,
+    MessageTooLargeError,
+    OpenEnvError,
+    ProtocolViolationError,
+    UnavailableError,
+)
+from openenv_grpc.stream import Outbox, frame
+from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire import status
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MESSAGE_BYTES = 4 * 2**20
+"""What a server takes that does not say how much."""
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class Receiver(Protocol):
+    """A session, as its connection sees it."""
+
+    def receive(self, outcome: session_pb2.Outcome) -> None:
+        """Takes what one of its operations led to, or an event."""
+        ...
+
+    def lose(self, error: OpenEnvError) -> None:
+        """Learns that the connection is gone."""
+        ...
+
+
+class Connection:
+    """Carries operations one way and their outcomes the other.
+
+    Only its own tasks read and write. What is sent in one turn of the event loop leaves as one
+    message.
+    """
+
+    def __init__(self, transport: Transport, options: ConnectionOptions, *, target: str) -> None:
+        self._transport = transport
+        self._options = options
+        self._target = target
+        self._outbox = Outbox()
+        self._receivers: dict[int, Receiver] = {}
+        self._last_number = 0
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self._greeting: asyncio.Future[session_pb2.ServerHello] = self._loop.create_future()
+        self._task: asyncio.Task[None] | None = None
+        self._size_limit = DEFAULT_MESSAGE_BYTES
+        self.operations_limit = 0
+        """How many operations of a session may be in flight; 0 for any number."""
+        self.lost: OpenEnvError | None = None
+        """Why the connection is gone; `None` while it is there."""
+
+    async def start(self, *, timeout_s: float) -> None:
+        """Says hello and waits for the server's.
+
+        Raises:
+            OpenEnvError: the server cannot be reached or refuses.
+        """
+        hello = session_pb2.ConnectRequest()
+        hello.client.name = "openenv-grpc-python"
+        hello.client.version = _version()
+        hello.client.max_receive_size_bytes = self._options.max_message_bytes
+        self._outbox.put(hello.SerializeToString())
+        self._task = self._loop.create_task(self._run(), name="openenv-grpc connection")
+        try:
+            async with asyncio.timeout(timeout_s):
+                greeting = await self._greeting
+        except TimeoutError:
+            await self.close()
+            raise UnavailableError(
+                f"{self._target} did not answer within {timeout_s:g} s"
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+        self.operations_limit = greeting.max_operations_per_session
+        self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
+        self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
+
+    def add(self, receiver: Receiver) -> int:
+        """Takes up a session and returns its number on the stream. Raises if the stream is gone."""
+        if self.lost is not None:
+            raise self.lost
+        self._last_number += 1
+        self._receivers[self._last_number] = receiver
+        return self._last_number
+
+    def remove(self, number: int) -> None:
+        """Forgets a session that has ended."""
+        self._receivers.pop(number, None)
+
+    def check_size(self, data: bytes) -> None:
+        """Raises `MessageTooLargeError` if an operation is larger than the server takes."""
+        size = len(data) + 8  # and its frame in the message
+        if size > self._size_limit:
+            raise MessageTooLargeError(
+                f"the operation has {size} bytes, and {self._target} takes {self._size_limit}; "
+                "send less at once, or raise the server's limit",
+                metadata={"size_bytes": str(size), "limit_bytes": str(self._size_limit)},
+            )
+
+    def send(self, operation: bytes) -> None:
+        """Sends an operation."""
+        self._outbox.put(frame(operation))
+
+    async def close(self) -> None:
+        """Ends the stream."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
+
+    async def _run(self) -> None:
+        """Lives as long as the stream does."""
+        error: OpenEnvError = UnavailableError(f"the connection to {self._target} was closed")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._receive())
+                tasks.create_task(self._send())
+                tasks.create_task(self._watch())
+        except* OpenEnvError as failures:
+            error = _first(failures)
+        except* Exception as failures:
+            logger.exception("connection failed target=%s", self._target)
+            error = InternalError(f"the connection to {self._target} failed")
+            error.__cause__ = failures
+        finally:
+            self._end(error)
+            with contextlib.suppress(OpenEnvError, OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                    await self._transport.close()
+
+    def _end(self, error: OpenEnvError) -> None:
+        self.lost = error
+        if not self._greeting.done():
+            self._greeting.set_exception(error)
+            self._greeting.exception()  # whoever waits gets it; nobody might
+        receivers = list(self._receivers.values())
+        self._receivers.clear()
+        for receiver in receivers:
+            receiver.lose(error)
+
+    async def _receive(self) -> None:
+        read = self._transport.read
+        while (data := await read()) is not None:
+            self._heard_at = self._loop.time()
+            try:
+                response = session_pb2.ConnectResponse.FromString(data)
+            except DecodeError as error:
+                raise ProtocolViolationError(
+                    f"{self._target} sent a message that is no ConnectResponse",
+                    effect=Effect.UNKNOWN,
+                ) from error
+            if response.HasField("server") and not self._greeting.done():
+                self._greeting.set_result(response.server)
+            for outcome in response.outcomes:
+                self._dispatch(outcome)
+        raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
+
+    def _dispatch(self, outcome: session_pb2.Outcome) -> None:
+        receiver = self._receivers.get(outcome.session)
+        if receiver is not None:
+            receiver.receive(outcome)
+        elif outcome.session == -1 and outcome.HasField("error"):
+            raise status.decode_error(outcome.error)
+        # What is left is late, for a session that has ended, or an event of the stream.
+
+    async def _send(self) -> None:
+        write = self._transport.write
+        while (data := await self._outbox.take()) is not None:
+            await write(data)
+
+    async def _watch(self) -> None:
+        """Sends a heartbeat over a silent stream, and ends one that stays silent."""
+        interval_s, timeout_s = self._options.ping_interval_s, self._options.ping_timeout_s
+        if interval_s is None:
+            return
+        while True:
+            silent_s = self._loop.time() - self._heard_at
+            if silent_s < interval_s:
+                await asyncio.sleep(interval_s - silent_s)
+                continue
+            asked_at = self._loop.time()
+            self._outbox.put(b"")  # an empty message is a heartbeat
+            await asyncio.sleep(interval_s if timeout_s is None else timeout_s)
+            if timeout_s is not None and self._heard_at < asked_at:
+                raise UnavailableError(
+                    f"{self._target} gave no sign of life for {interval_s + timeout_s:g} s",
+                    effect=Effect.UNKNOWN,
+                )
+
+
+def _first(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return importlib.metadata.version("openenv-grpc")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,156 @@
+"""The connections of this process: which there are, and who uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from dataclasses import dataclass
+
+from openenv_grpc.client.connect_session import ConnectSession
+from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.grpc_transport import GrpcTransport
+from openenv_grpc.client.json_session import FrameSocket, JsonSession
+from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.tool_calls import ToolCaller
+from openenv_grpc.client.transport import ConnectionOptions
+from openenv_grpc.client.urls import Target
+
+Key = tuple[Target, ConnectionOptions]
+
+
+@dataclass(slots=True)
+class Link:
+    """What came of dialling: a connection to share, or a socket that one session alone can use."""
+
+    connection: Connection | None = None
+    tools: ToolCaller | None = None
+    socket: FrameSocket | None = None
+    """Taken by the first who comes; others dial for themselves."""
+
+
+class SharedLink:
+    """A connection and the number of those who use it. Closed by the last who leaves."""
+
+    def __init__(self, key: Key, dialling: asyncio.Task[Link]) -> None:
+        self._key = key
+        self._dialling = dialling
+        self._users = 0
+
+    async def join(self) -> Link:
+        """Waits until it stands, and becomes one of its users."""
+        self._users += 1
+        try:
+            return await asyncio.shield(self._dialling)
+        except BaseException:
+            await self.leave()
+            raise
+
+    @property
+    def usable(self) -> bool:
+        """Whether a newcomer can join."""
+        if not self._dialling.done():
+            return True
+        if self._dialling.cancelled() or self._dialling.exception() is not None:
+            return False
+        connection = self._dialling.result().connection
+        return connection is not None and connection.lost is None
+
+    async def leave(self) -> None:
+        """Stops being one of its users."""
+        self._users -= 1
+        if self._users:
+            return
+        _forget(self._key, self)
+        if not self._dialling.done():
+            self._dialling.cancel()
+        elif not self._dialling.cancelled() and self._dialling.exception() is None:
+            link = self._dialling.result()
+            if link.connection is not None:
+                await link.connection.close()
+            if link.socket is not None:
+                await link.socket.close()
+
+
+_links: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, SharedLink]] = (
+    weakref.WeakKeyDictionary()
+)
+"""By event loop, since a connection lives on one."""
+
+
+def _forget(key: Key, shared: SharedLink) -> None:
+    links = _links.get(asyncio.get_running_loop(), {})
+    if links.get(key) is shared:
+        del links[key]
+
+
+async def open_session(
+    target: Target,
+    options: ConnectionOptions,
+    *,
+    environment: str,
+    connect_timeout_s: float,
+    message_timeout_s: float,
+) -> RemoteSession:
+    """Opens a session on a server, over the connection that this process has to it if it has one.
+
+    Raises:
+        OpenEnvError: the server cannot be reached, or opens none.
+    """
+    loop = asyncio.get_running_loop()
+    key = (target, options)
+    links = _links.setdefault(loop, {})
+    shared = links.get(key)
+    if shared is None or not shared.usable:
+        dialling = loop.create_task(_dial(target, options, connect_timeout_s))
+        links[key] = shared = SharedLink(key, dialling)
+    link = await shared.join()
+    if link.connection is None:
+        socket, link.socket = link.socket, None
+        await shared.leave()
+        if socket is None:
+            socket = await _dial_json(target, options, connect_timeout_s)
+        return JsonSession(socket, target=target.uri, message_timeout_s=message_timeout_s)
+    try:
+        session = ConnectSession(
+            link.connection,
+            release=shared.leave,
+            tools=link.tools,
+            message_timeout_s=message_timeout_s,
+        )
+    except BaseException:
+        await shared.leave()
+        raise
+    try:
+        await session.open(environment)
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
+async def _dial(target: Target, options: ConnectionOptions, connect_timeout_s: float) -> Link:
+    if target.grpc:
+        transport = GrpcTransport(target, options)
+        connection = Connection(transport, options, target=target.uri)
+        await connection.start(timeout_s=connect_timeout_s)
+        tools = ToolCaller(transport.channel, target=target.uri, metadata=transport.metadata)
+        return Link(connection=connection, tools=tools)
+    # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
+    from openenv_grpc.client import websocket_transport
+
+    socket = await websocket_transport.dial(target, options, connect_timeout_s=connect_timeout_s)
+    if not socket.binary:
+        return Link(socket=socket)
+    connection = Connection(socket, options, target=target.uri)
+    await connection.start(timeout_s=connect_timeout_s)
+    return Link(connection=connection)
+
+
+async def _dial_json(
+    target: Target, options: ConnectionOptions, connect_timeout_s: float
+) -> FrameSocket:
+    from openenv_grpc.client import websocket_transport
+
+    return await websocket_transport.dial(
+        target, options, connect_timeout_s=connect_timeout_s, offer=False
+    )

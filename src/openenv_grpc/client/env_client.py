@@ -1,0 +1,333 @@
+"""The client of an environment: the reference's calls, over whatever its URL asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import TypeAdapter
+
+from openenv_grpc.client import connections, parsing, providers
+from openenv_grpc.client.providers import Provider
+from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
+from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.transport import ConnectionOptions
+from openenv_grpc.client.urls import parse_url
+from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.types import JsonValue, ServerMode, StepResult
+
+ActT = TypeVar("ActT")
+ObsT = TypeVar("ObsT")
+StateT = TypeVar("StateT")
+
+
+class EnvClient(Generic[ActT, ObsT, StateT]):
+    """Drives one session of an environment on a server.
+
+    Derive one for an environment by naming its classes, or by the three hooks `_step_payload`,
+    `_parse_result` and `_parse_state`:
+
+    ```python
+    class ChessClient(EnvClient[ChessAction, ChessObservation, ChessState]): ...
+
+    async with ChessClient(base_url="grpc://127.0.0.1:50051") as client:
+        result = await client.reset(seed=1)
+    ```
+
+    Every method but `sync` is a coroutine: called without `await` it does nothing. `sync()` gives
+    the same methods for code without an event loop. A client belongs to the event loop that first
+    used it. All clients of one loop share their connection to a server.
+
+    A session that is lost (`error.session_lost`) is not replaced silently: until the next `reset`
+    every call raises.
+    """
+
+    action_type: ClassVar[Any] = None
+    """Class of actions. For readers; any mapping or model is sent as it is."""
+    observation_type: ClassVar[Any] = None
+    """Class, or union of classes, that observations are made of."""
+    state_type: ClassVar[Any] = None
+    """Class of the state."""
+
+    _observations: ClassVar[parsing.ObservationReader | None] = None
+    _states: ClassVar[TypeAdapter[Any] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Takes the environment's classes from the generic base, unless the subclass names them."""
+        super().__init_subclass__(**kwargs)
+        named = parsing.parameters(cls, EnvClient)
+        for name, given in zip(
+            ("action_type", "observation_type", "state_type"), named, strict=False
+        ):
+            if name not in cls.__dict__:
+                setattr(cls, name, given)
+        if cls.observation_type is not None:
+            cls._observations = parsing.ObservationReader(cls.observation_type)
+        if cls.state_type is not None:
+            cls._states = TypeAdapter(cls.state_type)
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float = 60.0,
+        max_message_size_mb: float = 100.0,
+        websocket_ping_interval_s: float | None = 20.0,
+        websocket_ping_timeout_s: float | None = 20.0,
+        provider: Provider | None = None,
+        mode: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        environment: str = "",
+    ) -> None:
+        """Makes a client; nothing is sent before `connect` or the first call.
+
+        Without a `base_url` the `provider` is started when connecting, and stopped by `close`.
+        `environment` names one of a server's environments; the default one if it is empty.
+
+        Raises:
+            InvalidRequestError: an argument is of no use.
+        """
+        if base_url is None and provider is None:
+            raise InvalidRequestError(
+                "a client needs a base_url, or a provider that starts a server"
+            )
+        self._target = None if base_url is None else parse_url(base_url)
+        self._base_url = base_url
+        self._connect_timeout_s = connect_timeout_s
+        self._message_timeout_s = message_timeout_s
+        self._options = ConnectionOptions(
+            max_message_bytes=int(max_message_size_mb * 2**20),
+            ping_interval_s=websocket_ping_interval_s,
+            ping_timeout_s=websocket_ping_timeout_s,
+            headers=tuple(sorted((headers or {}).items())),
+        )
+        self._provider = provider
+        self._mode = _mode(mode)
+        self._environment = environment
+        self._forget()
+
+    def _forget(self) -> None:
+        """Makes the client as if it had never been used."""
+        self._session: RemoteSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connecting: asyncio.Lock | None = None
+        self._children: list[EnvClient[ActT, ObsT, StateT]] = []
+
+    @property
+    def base_url(self) -> str | None:
+        """The server's URL; `None` before a provider has told it."""
+        return self._base_url
+
+    @property
+    def mode(self) -> ServerMode:
+        """What the client takes the server's mode to be. Nothing is sent of it."""
+        return self._mode
+
+    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+        """Returns the same client with methods that block, for code without an event loop."""
+        return SyncEnvClient(self)
+
+    async def connect(self) -> Self:
+        """Opens the session, if it is not open. The first call does it too.
+
+        Raises:
+            UnavailableError: the server cannot be reached.
+            SessionCapacityError: it has no free slot.
+        """
+        await self._open(anew=True)
+        return self
+
+    async def reset(self, **kwargs: JsonValue) -> StepResult[ObsT]:
+        """Starts an episode, in a new session if the last one was lost.
+
+        `seed`, `episode_id` and the environment's own options are keywords. `timeout_s` limits the
+        reset, on the server as well.
+        """
+        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        session = await self._open(anew=True)
+        payload = await session.reset(kwargs, timeout_s=timeout_s)
+        return self._result(payload)
+
+    async def step(self, action: ActT, **kwargs: JsonValue) -> StepResult[ObsT]:
+        """Applies an action.
+
+        `timeout_s` limits the step, on the server as well; other keywords go to the environment.
+
+        Raises:
+            InvalidActionError: the action does not fit; nothing happened.
+            EnvironmentFailedError: the environment raised.
+            DeadlineExceededError: it took too long, and may still be running.
+            UnavailableError: the connection was lost; `effect` tells whether the step happened.
+        """
+        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        session = self._session
+        if session is None or session.lost is not None or self._loop is not _running_loop():
+            session = await self._open()
+        payload = await session.step(self._step_payload(action), kwargs, timeout_s=timeout_s)
+        return self._result(payload)
+
+    async def state(self) -> StateT:
+        """Reads the environment's state."""
+        session = await self._open()
+        return self._parse_state(await session.state())
+
+    async def evaluate(self) -> Evaluation:
+        """Asks for the verdict on the episode as it stands, without a step.
+
+        Raises:
+            NotSupportedError: the server is a reference server, which has no such thing.
+        """
+        session = await self._open()
+        return await session.evaluate()
+
+    async def new_session(self) -> Self:
+        """Returns a connected client of the same kind on the same server, closed with this one."""
+        await self._open(anew=True)
+        child = copy.copy(self)
+        child._provider = None
+        child._forget()
+        self._children.append(child)
+        return await child.connect()
+
+    async def disconnect(self) -> None:
+        """Ends the session. The next call opens another."""
+        self._bind()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def close(self) -> None:
+        """Ends the session and those of `new_session`, and stops the provider."""
+        self._bind()
+        children, self._children = self._children, []
+        for child in children:
+            await child.close()
+        await self.disconnect()
+        self._loop = self._connecting = None
+        if self._provider is not None:
+            await providers.stop(self._provider)
+            self._provider = None
+
+    async def __aenter__(self) -> Self:
+        """Connects."""
+        return await self.connect()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes."""
+        await self.close()
+
+    def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
+        """Returns an action as a mapping. A hook for subclasses."""
+        return parsing.action_payload(action)
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Makes the result of a reset or step. A hook for subclasses.
+
+        `payload` has `observation`, `reward`, `done`, `terminated`, `truncated`, `info`, and
+        `metadata` where there is some.
+        """
+        if self._observations is None:
+            raise self._unnamed("observation_type", "_parse_result")
+        return StepResult(
+            observation=self._observations.read(payload),
+            reward=payload.get("reward"),
+            done=payload.get("done", False),
+            metadata=payload.get("metadata"),
+        )
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        """Makes a state. A hook for subclasses."""
+        if self._states is None:
+            raise self._unnamed("state_type", "_parse_state")
+        state: StateT = parsing.validated(self._states, payload, what="state")
+        return state
+
+    def _unnamed(self, attribute: str, hook: str) -> NotSupportedError:
+        name = type(self).__name__
+        return NotSupportedError(
+            f"{name} names no {attribute} and has no {hook}: derive it from EnvClient[YourAction, "
+            "YourObservation, YourState], or use GenericEnvClient"
+        )
+
+    def _result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Parses a result, and adds what hooks written for the reference know nothing of."""
+        result = self._parse_result(payload)
+        if payload["terminated"] or payload["truncated"]:
+            result.terminated = result.terminated or payload["terminated"]
+            result.truncated = result.truncated or payload["truncated"]
+        if payload["info"] and not result.info:
+            result.info = payload["info"]
+        return result
+
+    async def _open(self, *, anew: bool = False) -> RemoteSession:
+        """Returns the session, and opens one if there is none, or with `anew` if it was lost."""
+        self._bind()
+        connecting = self._connecting or asyncio.Lock()
+        self._connecting = connecting
+        async with connecting:  # one session, however many calls are the first
+            last = self._session
+            if last is not None and last.lost is None:
+                return last
+            if last is not None and last.lost is not None and not anew:
+                raise gone(last.lost)
+            session = self._session = await self._dial()
+            if last is not None:
+                await last.close()  # only now, so that a connection that still stands is kept
+            return session
+
+    async def _dial(self) -> RemoteSession:
+        if self._target is None:
+            assert self._provider is not None  # the constructor saw to it
+            self._base_url = await providers.start(self._provider)
+            self._target = parse_url(self._base_url)
+        return await connections.open_session(
+            self._target,
+            self._options,
+            environment=self._environment,
+            connect_timeout_s=self._connect_timeout_s,
+            message_timeout_s=self._message_timeout_s,
+        )
+
+    def _bind(self) -> None:
+        """Ties the client to the running event loop, on which its connection lives."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise InvalidRequestError(
+                "this client belongs to another event loop, the one that first used it. Make a "
+                "client for each loop, close() it before the next loop uses it, or use .sync(), "
+                "which works from every thread and loop"
+            )
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _timeout(timeout_s: JsonValue) -> float | None:
+    if timeout_s is None:
+        return None
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+        raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
+    return float(timeout_s)
+
+
+def _mode(mode: str | None) -> ServerMode:
+    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
+    try:
+        return ServerMode(given.lower())
+    except ValueError:
+        raise InvalidRequestError(
+            f"the mode {given!r} is not known; it is simulation or production"
+        ) from None

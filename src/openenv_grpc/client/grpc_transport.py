@@ -1,0 +1,104 @@
+"""A `Connect` stream of gRPC: raw bytes in, raw bytes out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from pathlib import Path
+
+import grpc.aio
+
+from openenv_grpc.client.rpc_errors import error_of
+from openenv_grpc.client.transport import ConnectionOptions
+from openenv_grpc.client.urls import Target
+from openenv_grpc.errors import InvalidRequestError, UnavailableError
+
+METHOD = "/openenv_grpc.v1.SessionService/Connect"
+
+_LEAST_KEEPALIVE_S = 10.0
+"""Servers count more frequent pings as abuse and hang up."""
+
+
+class GrpcTransport:
+    """One stream on a channel of its own."""
+
+    def __init__(self, target: Target, options: ConnectionOptions) -> None:
+        self._target = target.uri
+        self.metadata = tuple((name.lower(), value) for name, value in options.headers)
+        self.channel = open_channel(target, options)
+        # Without serialisers grpc hands the bytes through.
+        connect = self.channel.stream_stream(METHOD)
+        self._call = connect(metadata=self.metadata)
+
+    async def read(self) -> bytes | None:
+        """See `Transport`."""
+        try:
+            data = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, target=self._target) from error
+        return None if data is grpc.aio.EOF else data
+
+    async def write(self, data: bytes) -> None:
+        """See `Transport`."""
+        try:
+            await self._call.write(data)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, target=self._target) from error
+        except asyncio.InvalidStateError as error:
+            raise UnavailableError(f"the stream to {self._target} has ended") from error
+
+    async def close(self) -> None:
+        """See `Transport`."""
+        self._call.cancel()
+        await self.channel.close()
+
+
+def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel:
+    """Makes a channel that nobody shares. Nothing is dialled before its first use.
+
+    Raises:
+        InvalidRequestError: the certificates to trust cannot be read.
+    """
+    settings: list[tuple[str, int]] = [
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 50),
+        # Equal channels of one process would share a socket otherwise, across event loops too.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    if target.loopback:
+        settings.append(("grpc.enable_http_proxy", 0))
+    if options.ping_interval_s is not None and options.ping_timeout_s is not None:
+        timeout_ms = int(options.ping_timeout_s * 1000)
+        settings += [
+            (
+                "grpc.keepalive_time_ms",
+                int(max(options.ping_interval_s, _LEAST_KEEPALIVE_S) * 1000),
+            ),
+            ("grpc.keepalive_timeout_ms", timeout_ms),
+            ("grpc.http2.ping_timeout_ms", timeout_ms),
+        ]
+    if not target.secure:
+        return grpc.aio.insecure_channel(target.uri, options=settings)
+    credentials = grpc.ssl_channel_credentials(_root_certificates())
+    return grpc.aio.secure_channel(target.uri, credentials, options=settings)
+
+
+def _root_certificates() -> bytes | None:
+    """Reads the certificates to trust: those of `SSL_CERT_FILE`, else the system's.
+
+    `None` leaves it to gRPC: the file that `GRPC_DEFAULT_SSL_ROOTS_FILE_PATH` names, or its own.
+    """
+    if "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" in os.environ:
+        return None
+    named = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    if named is None:
+        return None
+    try:
+        return Path(named).read_bytes()
+    except OSError as error:
+        raise InvalidRequestError(
+            f"the root certificates that SSL_CERT_FILE names cannot be read: {error.strerror}"
+        ) from error

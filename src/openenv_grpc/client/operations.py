@@ -1,0 +1,140 @@
+"""Calls as operations, and outcomes as the payloads that `_parse_result` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openenv_grpc.client.remote_session import Evaluation
+from openenv_grpc.errors import (
+    Effect,
+    InvalidRequestError,
+    OpenEnvError,
+    ProtocolViolationError,
+)
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import payload_pb2, session_pb2
+from openenv_grpc.wire import payloads
+
+Observed = session_pb2.StepResult | session_pb2.ResetEpisodeResult
+
+_INT64 = range(-(2**63), 2**63)
+
+
+def open_session(environment: str) -> session_pb2.Operation:
+    """Makes an `open`."""
+    operation = session_pb2.Operation()
+    operation.open.environment = environment
+    return operation
+
+
+def reset_episode(keywords: Mapping[str, JsonValue]) -> session_pb2.Operation:
+    """Makes a `reset_episode`: `seed` and `episode_id` by themselves, the rest as options.
+
+    Raises:
+        InvalidRequestError: a keyword has a value that cannot be sent.
+    """
+    operation = session_pb2.Operation()
+    reset = operation.reset_episode
+    reset.SetInParent()
+    options = dict(keywords)
+    seed, episode_id = options.pop("seed", None), options.pop("episode_id", None)
+    if seed is not None:
+        if not isinstance(seed, int) or seed not in _INT64:
+            raise InvalidRequestError(f"seed has to be an integer of at most 64 bits, not {seed!r}")
+        reset.seed = seed
+    if episode_id is not None:
+        if not isinstance(episode_id, str) or not 1 <= len(episode_id) <= 255:
+            raise InvalidRequestError("episode_id has to be a string of 1 to 255 characters")
+        reset.episode_id = episode_id
+    if options:
+        _fill(reset.options, options, what="reset's keywords")
+    return operation
+
+
+def step(
+    action: Mapping[str, JsonValue], keywords: Mapping[str, JsonValue]
+) -> session_pb2.Operation:
+    """Makes a `step`. Raises `InvalidRequestError` if a value cannot be sent."""
+    operation = session_pb2.Operation()
+    _fill(operation.step.action, action, what="the action")
+    if keywords:
+        _fill(operation.step.options, keywords, what="step's keywords")
+    return operation
+
+
+def get_state() -> session_pb2.Operation:
+    """Makes a `get_state`."""
+    operation = session_pb2.Operation()
+    operation.get_state.SetInParent()
+    return operation
+
+
+def evaluate() -> session_pb2.Operation:
+    """Makes an `evaluate`."""
+    operation = session_pb2.Operation()
+    operation.evaluate.SetInParent()
+    return operation
+
+
+def close() -> session_pb2.Operation:
+    """Makes a `close`."""
+    operation = session_pb2.Operation()
+    operation.close.SetInParent()
+    return operation
+
+
+def _fill(message: payload_pb2.Payload, value: Mapping[str, JsonValue], *, what: str) -> None:
+    try:
+        payloads.encode_payload(message, value if type(value) is dict else dict(value))
+    except OpenEnvError as error:
+        raise InvalidRequestError(f"{what} cannot be sent: {error.message}") from error
+
+
+def _read(message: payload_pb2.Payload, *, what: str) -> dict[str, JsonValue]:
+    try:
+        return payloads.decode_object(message, what=f"{what}s")
+    except InvalidRequestError as error:
+        raise ProtocolViolationError(
+            f"the server sent a broken {what}: {error.message}", effect=Effect.DONE
+        ) from error
+
+
+def observed(result: Observed) -> dict[str, Any]:
+    """Returns the payload of an observation."""
+    observation = _read(result.observation, what="observation")
+    terminated, truncated = result.terminated, result.truncated
+    payload: dict[str, Any] = {
+        "observation": observation,
+        "reward": result.reward if result.HasField("reward") else None,
+        "done": terminated or truncated,
+        "terminated": terminated,
+        "truncated": truncated,
+        "info": _info(result),
+    }
+    metadata = observation.get("metadata")
+    if metadata:
+        payload["metadata"] = metadata
+    return payload
+
+
+def _info(result: Observed) -> dict[str, Any]:
+    if isinstance(result, session_pb2.ResetEpisodeResult):
+        return {"episode_id": result.episode_id} if result.episode_id else {}
+    rewards = result.rewards
+    return {"rewards": dict(rewards)} if rewards else {}
+
+
+def state_read(result: session_pb2.GetStateResult) -> dict[str, Any]:
+    """Returns a state."""
+    return _read(result.state, what="state")
+
+
+def evaluated(result: session_pb2.EvaluateResult) -> Evaluation:
+    """Returns a verdict."""
+    return Evaluation(
+        reward=result.reward if result.HasField("reward") else None,
+        rewards=dict(result.rewards),
+        terminated=result.terminated,
+        truncated=result.truncated,
+    )

@@ -1,0 +1,139 @@
+"""What a client asks of a session that runs elsewhere, whatever is spoken to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    Effect,
+    MessageTooLargeError,
+    OpenEnvError,
+    OutcomeTooLargeError,
+)
+from openenv_grpc.tools import Tool
+from openenv_grpc.types import JsonValue
+
+CLOSE_TIMEOUT_S = 10.0
+"""How long the server may take to close a session, before the client stops waiting for it."""
+
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The verdict on an episode as it stands."""
+
+    reward: float | None = None
+    """Earned and not yet reported by a step; `None` where there is no verdict, which is not 0."""
+    rewards: dict[str, float] = field(default_factory=dict)
+    """Parts of the reward by name."""
+    terminated: bool = False
+    truncated: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.terminated or self.truncated
+
+
+class RemoteSession(Protocol):
+    """One instance of an environment on a server.
+
+    Payloads of observations are mappings with `observation`, `reward`, `done`, `terminated`,
+    `truncated`, `info` and, if there is some, `metadata`. Every call has a limit, and raises an
+    `OpenEnvError` of one kind or another.
+    """
+
+    @property
+    def lost(self) -> OpenEnvError | None:
+        """Why the session is gone; `None` while it is there."""
+        ...
+
+    async def reset(
+        self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
+    ) -> dict[str, Any]:
+        """Starts an episode and returns the payload of its observation."""
+        ...
+
+    async def step(
+        self,
+        action: Mapping[str, JsonValue],
+        keywords: Mapping[str, JsonValue],
+        *,
+        timeout_s: float | None,
+    ) -> dict[str, Any]:
+        """Applies an action and returns the payload of the observation."""
+        ...
+
+    async def state(self) -> dict[str, Any]:
+        """Reads the environment's state."""
+        ...
+
+    async def evaluate(self) -> Evaluation:
+        """Asks for the verdict without a step."""
+        ...
+
+    async def list_tools(self) -> list[Tool]:
+        """Lists the session's tools."""
+        ...
+
+    async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
+        """Calls a tool and returns its answer. Raises if the tool failed."""
+        ...
+
+    async def close(self) -> None:
+        """Ends the session. Never raises an `OpenEnvError`."""
+        ...
+
+
+async def answer_within(answer: asyncio.Future[AnswerT], limit_s: float, *, what: str) -> AnswerT:
+    """Waits for an answer, at most as long as the client is willing to.
+
+    Raises:
+        DeadlineExceededError: it did not come in time. It may still come.
+    """
+    timer = asyncio.get_running_loop().call_later(limit_s, _give_up, answer, limit_s, what)
+    try:
+        return await answer
+    finally:
+        timer.cancel()
+
+
+def _give_up(answer: asyncio.Future[Any], limit_s: float, what: str) -> None:
+    if not answer.done():
+        answer.set_exception(
+            DeadlineExceededError(
+                f"no answer to {what} within {limit_s:g} s; it may still be running. Ask for "
+                "state(), or reset(), to know where the episode is",
+                effect=Effect.UNKNOWN,
+            )
+        )
+
+
+def gone(lost: OpenEnvError) -> OpenEnvError:
+    """Makes the error for calls after a session was lost."""
+    return type(lost)(
+        f"the session is gone ({lost.message}); call reset() to open another",
+        session_lost=True,
+        retry_delay_s=lost.retry_delay_s,
+        metadata=lost.metadata,
+    )
+
+
+def in_flight(lost: OpenEnvError) -> OpenEnvError:
+    """Makes the error for a call that was under way when its session was lost."""
+    message, effect = lost.message, lost.effect
+    if not isinstance(lost, (MessageTooLargeError, OutcomeTooLargeError)):
+        effect = Effect.UNKNOWN
+        message += "; whether the call took effect is not known"
+    return type(lost)(
+        f"{message}; call reset() to open another session",
+        effect=effect,
+        session_lost=True,
+        retry_delay_s=lost.retry_delay_s,
+        metadata=lost.metadata,
+    )

@@ -1,0 +1,176 @@
+"""The same client with methods that block, from any thread and whether or not a loop runs there."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from openenv_grpc.client.remote_session import Evaluation
+from openenv_grpc.errors import InvalidRequestError, OpenEnvError
+from openenv_grpc.types import JsonValue, StepResult
+
+if TYPE_CHECKING:
+    from openenv_grpc.client.env_client import EnvClient
+
+ActT = TypeVar("ActT")
+ObsT = TypeVar("ObsT")
+StateT = TypeVar("StateT")
+ResultT = TypeVar("ResultT")
+
+_EXIT_TIMEOUT_S = 5.0
+
+
+class _BackgroundLoop:
+    """One event loop on one daemon thread, for all blocking clients of the process."""
+
+    def __init__(self) -> None:
+        self._starting = threading.Lock()  # one thread, however many callers are the first
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self.clients: weakref.WeakSet[SyncEnvClient[Any, Any, Any]] = weakref.WeakSet()
+
+    def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Runs a coroutine and waits for it. Interrupting the wait cancels it."""
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise InvalidRequestError(
+                "a blocking client was called from the thread that serves blocking clients; await "
+                "the async client there"
+            )
+        future = asyncio.run_coroutine_threadsafe(call, self._started())
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop = _new_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
+                )
+                self._thread.start()
+                atexit.register(self._stop)
+            return self._loop
+
+    def _stop(self) -> None:
+        """Closes what is open, so that the server frees its slots at once."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        with contextlib.suppress(TimeoutError, OpenEnvError):
+            asyncio.run_coroutine_threadsafe(self._close_clients(), loop).result(_EXIT_TIMEOUT_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_EXIT_TIMEOUT_S)
+
+    async def _close_clients(self) -> None:
+        await asyncio.gather(
+            *(client.async_client.close() for client in list(self.clients)), return_exceptions=True
+        )
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # faster, where it is installed
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_background = _BackgroundLoop()
+
+
+class SyncEnvClient(Generic[ActT, ObsT, StateT]):
+    """A client whose methods block. See `EnvClient` for what they do and raise.
+
+    It works from every thread, also from one whose event loop runs: that loop stands still while
+    the call lasts, but nothing hangs. Ctrl-C cancels the call. Attributes that are not listed here
+    are those of the async client, its coroutine methods made blocking.
+    """
+
+    def __init__(self, async_client: EnvClient[ActT, ObsT, StateT]) -> None:
+        """Wraps a client that no event loop has used yet."""
+        self._client = async_client
+        _background.clients.add(self)
+
+    @property
+    def async_client(self) -> EnvClient[ActT, ObsT, StateT]:
+        """The client that does the work."""
+        return self._client
+
+    @property
+    def base_url(self) -> str | None:
+        """The server's URL."""
+        return self._client.base_url
+
+    def connect(self) -> Self:
+        """Opens the session."""
+        _background.run(self._client.connect())
+        return self
+
+    def reset(self, **kwargs: JsonValue) -> StepResult[ObsT]:
+        """Starts an episode."""
+        return _background.run(self._client.reset(**kwargs))
+
+    def step(self, action: ActT, **kwargs: JsonValue) -> StepResult[ObsT]:
+        """Applies an action."""
+        return _background.run(self._client.step(action, **kwargs))
+
+    def state(self) -> StateT:
+        """Reads the environment's state."""
+        return _background.run(self._client.state())
+
+    def evaluate(self) -> Evaluation:
+        """Asks for the verdict without a step."""
+        return _background.run(self._client.evaluate())
+
+    def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+        """Returns a connected client of the same kind, closed with this one."""
+        return SyncEnvClient(_background.run(self._client.new_session()))
+
+    def disconnect(self) -> None:
+        """Ends the session."""
+        _background.run(self._client.disconnect())
+
+    def close(self) -> None:
+        """Ends everything."""
+        _background.run(self._client.close())
+
+    def __enter__(self) -> Self:
+        """Connects."""
+        return self.connect()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Delegates what a subclass of the client has beyond the usual."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        attribute = getattr(self._client, name)
+        return _blocking(attribute) if inspect.iscoroutinefunction(attribute) else attribute
+
+
+def _blocking(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _background.run(method(*args, **kwargs))
+
+    return call

@@ -1,0 +1,128 @@
+"""Tools of a session on a stream: by `ToolService` beside it, or by steps on it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import grpc.aio
+
+from openenv_grpc.client import tool_answers
+from openenv_grpc.client.rpc_errors import error_of
+from openenv_grpc.errors import ProtocolViolationError
+from openenv_grpc.serialization import parse_json
+from openenv_grpc.tools import Tool
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import tool_pb2, tool_pb2_grpc
+from openenv_grpc.wire import payloads
+
+
+class ToolCaller:
+    """Calls `ToolService` on the channel of a stream."""
+
+    def __init__(
+        self, channel: grpc.aio.Channel, *, target: str, metadata: tuple[tuple[str, str], ...]
+    ) -> None:
+        self._stub = tool_pb2_grpc.ToolServiceStub(channel)
+        self._target = target
+        self._metadata = metadata
+
+    async def list_tools(self, session_id: str, *, limit_s: float) -> list[Tool]:
+        """Lists a session's tools."""
+        request = tool_pb2.ListToolsRequest(session_id=session_id)
+        try:
+            response = await self._stub.ListTools(request, timeout=limit_s, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, target=self._target) from error
+        return [
+            Tool(
+                name=tool.name,
+                description=tool.description,
+                input_schema=parse_json(tool.input_schema_json or "{}", what="tool's schema"),
+            )
+            for tool in response.tools
+        ]
+
+    async def call_tool(
+        self, session_id: str, name: str, arguments: Mapping[str, JsonValue], *, limit_s: float
+    ) -> JsonValue:
+        """Calls a tool of a session."""
+        request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name)
+        if arguments:
+            payloads.encode_payload(request.arguments, arguments)
+        call = self._stub.CallTool(request, timeout=limit_s, metadata=self._metadata)
+        try:
+            async for response in call:
+                if response.HasField("result"):
+                    return _read_result(name, response.result)
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error, target=self._target) from error
+        raise ProtocolViolationError(f"{self._target} sent no result of the tool {name}")
+
+
+def _read_result(name: str, result: tool_pb2.ToolResult) -> JsonValue:
+    structured = (
+        payloads.decode_payload(result.structured) if result.HasField("structured") else None
+    )
+    return tool_answers.read_result(
+        name,
+        {
+            "content": [_block(content) for content in result.contents],
+            "structured_content": structured,
+            "meta": None,
+            "data": structured,
+            "is_error": result.failed,
+        },
+    )
+
+
+def _block(content: tool_pb2.ToolContent) -> JsonValue:
+    match content.WhichOneof("kind"):
+        case "text":
+            return {"type": "text", "text": content.text, "annotations": None, "meta": None}
+        case "image":
+            return _media("image", content.image)
+        case "audio":
+            return _media("audio", content.audio)
+        case _:
+            return parse_json(content.block_json or "{}", what="tool's answer")
+
+
+def _media(kind: str, content: tool_pb2.MediaContent) -> JsonValue:
+    return {
+        "type": kind,
+        "data": base64.b64encode(content.data).decode("ascii"),
+        "mimeType": content.mime_type,
+        "annotations": None,
+        "meta": None,
+    }
+
+
+class Stepper(Protocol):
+    """A session that can step."""
+
+    async def step(
+        self,
+        action: Mapping[str, JsonValue],
+        keywords: Mapping[str, JsonValue],
+        *,
+        timeout_s: float | None,
+    ) -> dict[str, Any]:
+        """Applies an action and returns the payload of the observation."""
+        ...
+
+
+async def list_by_step(session: Stepper) -> list[Tool]:
+    """Lists tools where there is no `ToolService`: over a WebSocket."""
+    payload = await session.step({"type": "list_tools"}, {}, timeout_s=None)
+    return tool_answers.read_listing(payload["observation"])
+
+
+async def call_by_step(
+    session: Stepper, name: str, arguments: Mapping[str, JsonValue]
+) -> JsonValue:
+    """Calls a tool where there is no `ToolService`. Counts as a step of the episode."""
+    action = {"type": "call_tool", "tool_name": name, "arguments": dict(arguments)}
+    payload = await session.step(action, {}, timeout_s=None)
+    return tool_answers.read_call(name, payload["observation"])

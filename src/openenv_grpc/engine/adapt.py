@@ -1,0 +1,304 @@
+"""What an environment's class offers: the one place that looks at classes and instances."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import random
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from openenv_grpc.environment import Environment, EpisodeBooks
+from openenv_grpc.mcp_environment import MCPEnvironment
+from openenv_grpc.sessions import StateRead
+from openenv_grpc.types import Budgets, Observation, State
+
+BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
+"""Modules of the two base classes of environments."""
+DEFAULTS = BASES | {"openenv_grpc.mcp_environment"}
+"""Modules whose methods are defaults: an author who has only those has overridden nothing."""
+
+REFERENCE_MCP_MODULE = "openenv.core.env_server.mcp_environment"
+TASK_METHODS = frozenset({"list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"})
+HANDED_BY_ENGINE = frozenset({"seed", "episode_id"})
+"""Keywords of a reset that mean something even where the method does not take them."""
+
+
+class ToolPath(enum.Enum):
+    """Who is asked for tools."""
+
+    OWN = "own"
+    """Our `MCPEnvironment`, on the session's thread."""
+    CLIENT = "client"
+    """The reference's `mcp_client`, on the event loop."""
+    SERVER = "server"
+    """An `mcp_server` without a client, on the event loop."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of an environment."""
+
+    name: str
+    asynchronous: bool
+    accepted: frozenset[str]
+    """Names of the keywords that it takes."""
+    accepts_any: bool
+
+    def accepts(self, keyword: str) -> bool:
+        """Tells whether it takes a keyword."""
+        return self.accepts_any or keyword in self.accepted
+
+    def call(self, target: object, *arguments: object, **keywords: object) -> Any:
+        """Calls it; returns an awaitable if it is asynchronous."""
+        return getattr(target, self.name)(*arguments, **keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a class offers."""
+
+    cls: type
+    reset: Method
+    step: Method
+    close: Method | None
+    evaluate: Method | None
+    tasks: Mapping[str, Method]
+    ours: bool
+    """Whether it derives from our `Environment`, for which books are kept."""
+    has_state: bool
+    own_state: bool
+    """Whether its author keeps the state, rather than the engine."""
+    own_rng: bool
+    has_tools: bool
+    default_metadata: bool
+    concurrent_sessions: bool
+    single_thread: bool
+    isolation: str
+    requires_reset: bool
+    budgets: Budgets
+
+    @property
+    def on_loop(self) -> bool:
+        """Whether nothing of it needs a thread between construction and close."""
+        return self.reset.asynchronous and self.step.asynchronous
+
+
+@functools.lru_cache(maxsize=1024)
+def shape_of(cls: type) -> Shape:
+    """Looks at a class.
+
+    Raises:
+        TypeError: it is no environment.
+    """
+    for name in ("reset", "step"):
+        if not callable(getattr(cls, name, None)):
+            raise TypeError(
+                f"{cls.__qualname__} is no environment: it has no {name}(); derive it from "
+                "openenv_grpc.Environment"
+            )
+    reset, step = _preferred(cls, "reset"), _preferred(cls, "step")
+    isolation: str = getattr(cls, "ISOLATION", "thread")
+    if isolation not in ("thread", "shared", "inline"):
+        raise TypeError(
+            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or 'inline'"
+        )
+    return Shape(
+        cls=cls,
+        reset=reset,
+        step=step,
+        close=None if _does_nothing_to_close(cls) else _optional(cls, "close"),
+        evaluate=_optional(cls, "evaluate"),
+        tasks={name: _method(cls, name) for name in TASK_METHODS if _optional(cls, name)},
+        ours=issubclass(cls, Environment),
+        has_state=_definer(cls, "state") is not None,
+        own_state=_overrides(cls, "state"),
+        own_rng=_overrides(cls, "rng"),
+        has_tools=_has_tools(cls),
+        default_metadata=not _overrides(cls, "get_metadata"),
+        concurrent_sessions=bool(getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False)),
+        single_thread=bool(getattr(cls, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)),
+        isolation=isolation,
+        requires_reset=bool(getattr(cls, "REQUIRES_RESET", False)),
+        budgets=getattr(cls, "BUDGETS", Budgets()),
+    )
+
+
+def factory_class(factory: Callable[..., Any]) -> type | None:
+    """Returns the class that a factory builds, if it is one, or a partial of one."""
+    while isinstance(factory, functools.partial):
+        factory = factory.func
+    return factory if isinstance(factory, type) else None
+
+
+def factory_name(factory: Callable[..., Any]) -> str:
+    """Names a factory, for messages."""
+    return str(getattr(factory, "__name__", "") or factory)
+
+
+def environment_name(factory: Callable[..., Any]) -> str:
+    """Names the environment of a factory that was given no name."""
+    return str(getattr(factory, "__name__", "environment"))
+
+
+def _preferred(cls: type, name: str) -> Method:
+    """Returns the asynchronous variant of a method where the author wrote one."""
+    variant = f"{name}_async"
+    return _method(cls, variant if _overrides(cls, variant) else name)
+
+
+def _optional(cls: type, name: str) -> Method | None:
+    return _method(cls, name) if callable(getattr(cls, name, None)) else None
+
+
+def _method(cls: type, name: str) -> Method:
+    function = getattr(cls, name)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # callables written in C may not tell
+        return Method(name, _is_async(function), frozenset(), accepts_any=True)
+    # The first is `self`, and the second of a step its action, whatever their names.
+    skipped = 2 if name in ("step", "step_async") else 1
+    return Method(
+        name,
+        _is_async(function),
+        frozenset(
+            parameter.name
+            for parameter in parameters[skipped:]
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ),
+        any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
+    )
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
+def _definer(cls: type, name: str) -> type | None:
+    return next((base for base in cls.__mro__ if name in vars(base)), None)
+
+
+def _overrides(cls: type, name: str) -> bool:
+    """Tells whether the author wrote it, rather than a base class of the framework."""
+    definer = _definer(cls, name)
+    return definer is not None and definer.__module__ not in DEFAULTS
+
+
+def _does_nothing_to_close(cls: type) -> bool:
+    definer = _definer(cls, "close")
+    return definer is not None and definer.__module__ in BASES
+
+
+def _has_tools(cls: type) -> bool:
+    return issubclass(cls, MCPEnvironment) or any(
+        hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session")
+    )
+
+
+# What can be told of an instance only.
+
+
+def tool_path(environment: Any) -> ToolPath:
+    """Tells who is asked for an environment's tools."""
+    if isinstance(environment, MCPEnvironment):
+        return ToolPath.OWN
+    if getattr(environment, "mcp_client", None):
+        return ToolPath.CLIENT
+    if getattr(environment, "mcp_server", None):
+        return ToolPath.SERVER
+    return ToolPath.NONE
+
+
+def tool_session(environment: Any) -> AbstractAsyncContextManager[Any] | None:
+    """Returns what keeps a connection to an environment's tools open, if it has that."""
+    make = getattr(environment, "mcp_session", None)
+    if isinstance(environment, MCPEnvironment) or not callable(make):
+        return None
+    session: AbstractAsyncContextManager[Any] = make()
+    return session
+
+
+def bind_mode(environment: Any, mode: str) -> None:
+    """Tells an environment with tools the server's mode, by which it selects some of them."""
+    reference = any(base.__module__ == REFERENCE_MCP_MODULE for base in type(environment).__mro__)
+    if reference or isinstance(environment, MCPEnvironment):
+        environment._mode = mode
+
+
+def bind_books(environment: Any, books: EpisodeBooks) -> None:
+    """Hands an environment of ours what its default state reads."""
+    environment._openenv_books = books
+
+
+def has_rubric(environment: Any) -> bool:
+    """Tells whether an environment has a rubric of named parts."""
+    return hasattr(getattr(environment, "rubric", None), "named_rubrics")
+
+
+def has_field(value: Any, name: str) -> bool:
+    """Tells whether a pydantic model has a field."""
+    return name in getattr(type(value), "model_fields", ())
+
+
+def keeps_rng(environment: Any, shape: Shape) -> bool:
+    """Tells whether an environment's `rng` is its author's own."""
+    if not shape.ours or shape.own_rng:
+        return True
+    made = vars(environment).get("rng") if hasattr(environment, "__dict__") else None
+    return made is not None and not isinstance(made, random.Random)
+
+
+def read_state(environment: Any, shape: Shape, episode_id: str | None, steps: int) -> StateRead:
+    """Reads an environment's state, or makes one for a class that has none."""
+    if not shape.has_state:
+        made = State(episode_id=episode_id, step_count=steps)
+        return StateRead(state=made, episode_id=episode_id, step_count=steps)
+    state = environment.state
+    if not shape.own_state:
+        return StateRead(state=state, episode_id=episode_id, step_count=steps)
+    if isinstance(state, Mapping):
+        named, count = state.get("episode_id"), state.get("step_count")
+    else:
+        named, count = getattr(state, "episode_id", None), getattr(state, "step_count", None)
+    return StateRead(
+        state=state,
+        episode_id=named if isinstance(named, str) else episode_id,
+        step_count=count if isinstance(count, int) else steps,
+    )
+
+
+def reward_parts(environment: Any) -> dict[str, float]:
+    """Returns the last scores of an environment's rubric, part by part."""
+    if not has_rubric(environment):
+        return {}
+    parts = environment.rubric.named_rubrics()
+    scores = ((name, getattr(part, "last_score", None)) for name, part in parts)
+    return {name: float(score) for name, score in scores if isinstance(score, int | float)}
+
+
+@functools.lru_cache(maxsize=4096)
+def observed_fields(cls: type) -> tuple[bool, bool, bool]:
+    """Tells whether objects of a class have `reward`, `done`, and a `truncated` that is ours.
+
+    A subclass may have a field of its own named `truncated`, which stays where it is.
+    """
+    fields = getattr(cls, "model_fields", {})
+    truncated = False
+    if issubclass(cls, Observation):
+        definer = next(base for base in cls.__mro__ if "truncated" in _annotations(base))
+        truncated = definer is Observation
+    return (
+        "reward" in fields or hasattr(cls, "reward"),
+        "done" in fields or hasattr(cls, "done"),
+        truncated,
+    )
+
+
+def _annotations(cls: type) -> Mapping[str, object]:
+    annotations: Mapping[str, object] = vars(cls).get("__annotations__", {})
+    return annotations

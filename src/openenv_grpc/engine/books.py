@@ -1,0 +1,73 @@
+"""What the engine keeps of an episode, so that an environment's author need not."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from openenv_grpc.environment import EpisodeBooks
+from openenv_grpc.tools import ToolAnswer
+
+
+@dataclass(slots=True)
+class Books:
+    """The episode of one session, as far as the engine can see it."""
+
+    episode: EpisodeBooks = field(default_factory=EpisodeBooks)
+    """What the environment's default `state` reads."""
+    total_steps: int = 0
+    """Steps over all episodes."""
+    started: bool = False
+    """Whether there was a reset."""
+    done: bool = False
+    truncated: bool = False
+    earned: float | None = None
+    """Reward of tool calls since the last step; `None` where no tool gave any."""
+    earned_parts: dict[str, float] = field(default_factory=dict)
+
+    def start(self, episode_id: str | None) -> None:
+        """Opens the page of a new episode."""
+        self.episode.episode_id = episode_id or str(uuid.uuid4())
+        self.episode.step_count = 0
+        self.started = True
+        self.done = self.truncated = False
+        self._settle()
+
+    def count_step(self) -> None:
+        """Notes that an action was applied."""
+        self.episode.step_count += 1
+        self.total_steps += 1
+
+    def saw(self, *, done: bool, truncated: bool) -> None:
+        """Notes whether the episode is over."""
+        self.done = done
+        self.truncated = truncated
+
+    def stepped(self) -> None:
+        """Notes that a step has reported what was earned so far."""
+        self._settle()
+
+    def earn(self, answer: ToolAnswer) -> None:
+        """Notes what a tool call had for the trainer."""
+        if answer.reward is not None:
+            self.earned = (self.earned or 0.0) + answer.reward
+        add_up(self.earned_parts, answer.rewards)
+        if answer.terminated or answer.truncated:
+            self.saw(done=True, truncated=answer.truncated)
+
+    def _settle(self) -> None:
+        self.earned = None
+        self.earned_parts = {}
+
+
+def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:
+    """Adds parts of a reward to their sums."""
+    for name, part in parts.items():
+        sums[name] = sums.get(name, 0.0) + part
+
+
+def random_source(seed: object) -> random.Random:
+    """Makes an episode's source of randomness; one of its own where there is no seed."""
+    return random.Random(seed if isinstance(seed, int) else None)

@@ -1,0 +1,99 @@
+"""An environment's metadata, asked once."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.sessions import (
+    EnvironmentSpec,
+    Kind,
+    Operation,
+    ResetArguments,
+    Result,
+    SessionPort,
+    StepArguments,
+    ToolCall,
+    ask,
+)
+from openenv_grpc.types import EnvironmentMetadata
+
+
+@dataclass(slots=True)
+class KeptResult:
+    """A codec that writes nothing: it keeps what is to be written."""
+
+    kept: list[Result] = field(default_factory=list)
+
+    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
+        """Reads nothing."""
+        return ResetArguments(keywords={})
+
+    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
+        """Returns the payload as it is."""
+        return StepArguments(action=operation.payload)
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Returns the payload as it is."""
+        call: ToolCall = operation.payload
+        return call
+
+    def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
+        """Keeps the result."""
+        self.kept.append(result)
+        return b""
+
+    def write_error(
+        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
+    ) -> bytes:
+        """Keeps nothing: the reply has the error."""
+        return b""
+
+
+class Descriptions:
+    """Metadata by environment. A failure is not kept."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, asyncio.Task[EnvironmentMetadata]] = {}
+
+    def get(
+        self,
+        registered: RegisteredEnvironment,
+        transient: AbstractAsyncContextManager[SessionPort],
+    ) -> asyncio.Future[EnvironmentMetadata]:
+        """Returns an environment's metadata, or the promise of it; `transient` is used if need be."""
+        name = registered.spec.name
+        task = self._asked.get(name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(_ask(registered, transient))
+            self._asked[name] = task
+            task.add_done_callback(lambda done: self._forget_failure(name, done))
+        return asyncio.shield(task)
+
+    async def stop(self) -> None:
+        """Asks no more."""
+        for task in self._asked.values():
+            task.cancel()
+        if self._asked:
+            await asyncio.wait(set(self._asked.values()))
+
+    def _forget_failure(self, name: str, task: asyncio.Task[EnvironmentMetadata]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._asked.pop(name, None)
+
+
+async def _ask(
+    registered: RegisteredEnvironment, transient: AbstractAsyncContextManager[SessionPort]
+) -> EnvironmentMetadata:
+    if registered.cls is not None and registered.default_metadata:
+        name = registered.cls.__name__
+        return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
+    codec = KeptResult()
+    async with transient as session:
+        reply = await ask(session, Operation(kind=Kind.METADATA, codec=codec))
+    if reply.error is not None:
+        raise reply.error
+    return EnvironmentMetadata.model_validate(codec.kept[0], from_attributes=True)

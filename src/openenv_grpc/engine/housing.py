@@ -1,0 +1,197 @@
+"""Where a session's environment lives: it is built, used and closed on one worker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from openenv_grpc.engine import adapt
+from openenv_grpc.engine.books import Books
+from openenv_grpc.engine.held import HeldContext
+from openenv_grpc.engine.instance import Instance, Outcome
+from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.worker import Done, InlineWorker, Worker
+from openenv_grpc.sessions import Kind, Operation
+
+logger = logging.getLogger(__name__)
+
+Settled = Callable[[BaseException | None], None]
+"""Called once the environment stands, or with what kept it from standing."""
+
+_INLINE = InlineWorker()
+
+
+class WorkerSource(Protocol):
+    """Hands out workers."""
+
+    def take(self) -> Worker:
+        """Returns the worker of one session."""
+        ...
+
+    def free(self, worker: Worker) -> None:
+        """Takes it back: the session gives it no further calls."""
+        ...
+
+
+class Housing:
+    """One environment, from before its constructor to after its close."""
+
+    def __init__(
+        self,
+        registered: RegisteredEnvironment,
+        workers: WorkerSource,
+        *,
+        session_id: str,
+        redact_errors: bool,
+    ) -> None:
+        self.books = Books()
+        self.instance: Instance | None = None
+        """Set once operations may use it, until it is to be closed."""
+        self._registered = registered
+        self._workers = workers
+        self._session_id = session_id
+        self._redact_errors = redact_errors
+        self._worker: Worker | None = None
+        self._made: Instance | None = None  # from the constructor's end to the start of `close`
+        self._tools: HeldContext | None = None
+        self._settled: Settled | None = None
+        self._close_begun = False
+
+    @property
+    def environment_type(self) -> str:
+        """Name of the environment's class; of its factory, before it stands."""
+        if self.instance is None:
+            return self._registered.spec.factory_name
+        return self.instance.shape.cls.__name__
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an environment to be closed."""
+        return self._made is not None
+
+    # The beginning
+
+    def build(self, settled: Settled) -> None:
+        """Builds the environment, and connects to its tools where it has such a connection."""
+        self._settled = settled
+        self._taken().run(self._construct, None, self._constructed)
+
+    def _construct(self, _: None) -> Instance:
+        self._made = Instance(
+            self._registered.factory(),
+            self._registered,
+            self.books,
+            session_id=self._session_id,
+            redact_errors=self._redact_errors,
+        )
+        return self._made
+
+    def _constructed(self, _: None, outcome: Instance | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            self._settle(outcome)
+            return
+        try:
+            context = adapt.tool_session(outcome.environment)
+        except Exception as error:  # an environment may raise anything
+            self._settle(error)
+            return
+        if context is None or self._close_begun:
+            self._settle(None)
+        else:
+            self._tools = HeldContext(context, self._settle)
+
+    def _settle(self, error: BaseException | None) -> None:
+        if error is None and not self._close_begun:
+            self.instance = self._made
+            if self._made is not None and self._made.shape.on_loop:
+                self._give_back()  # no thread for each environment that hardly needs one
+        if self._settled is not None:
+            self._settled(error)
+
+    # Its use
+
+    def run(self, operation: Operation, done: Done) -> None:
+        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
+        instance = self.instance
+        assert instance is not None
+        if instance.shape.on_loop and operation.kind is Kind.STATE:
+            _INLINE.run(instance.perform, operation, done)
+        else:
+            (self._worker or self._taken()).run(instance.perform, operation, done)
+
+    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
+        """Starts an operation that is awaited; `None` if it is not of that kind."""
+        instance = self.instance
+        assert instance is not None
+        if not instance.awaits(operation):
+            return None
+        return asyncio.get_running_loop().create_task(_awaited(instance, operation))
+
+    # The end
+
+    def retire(self) -> None:
+        """Lets no further operation use the environment."""
+        self.instance = None
+        self._close_begun = True
+
+    async def close(self) -> None:
+        """Closes the environment. Cancelling this gives up waiting, not closing."""
+        if self._tools is not None:
+            await self._tools.leave()
+        made = self._made
+        if made is not None and made.shape.close is not None:
+            if made.shape.close.asynchronous:
+                self._made = None
+                await made.close_async()
+            else:
+                await self._on_worker(self._close_made)
+        self._give_back()
+
+    def abandon(self) -> Worker | None:
+        """Has the environment closed whenever its worker returns, if it does; returns that."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.run(self._close_made, None, _ignore)
+        return worker
+
+    def _close_made(self, _: None) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
+    async def _on_worker(self, call: Callable[[None], None]) -> None:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(_: None, outcome: BaseException | None) -> None:
+            if outcome is not None:
+                logger.error("close failed session_id=%s", self._session_id, exc_info=outcome)
+            if not ended.done():
+                ended.set_result(None)
+
+        (self._worker or self._taken()).run(call, None, done)
+        await ended
+
+    def _taken(self) -> Worker:
+        self._worker = worker = self._workers.take()
+        return worker
+
+    def _give_back(self) -> None:
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            self._workers.free(worker)
+
+
+async def _awaited(instance: Instance, operation: Operation) -> Outcome | BaseException:
+    try:
+        return await instance.perform_async(operation)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # else SystemExit would end the event loop
+        return error
+
+
+def _ignore(_: Any, outcome: Any) -> None:
+    if isinstance(outcome, BaseException):
+        logger.error("close failed", exc_info=outcome)

@@ -1,0 +1,56 @@
+"""Sessions that nobody asks anything of: found by one timer for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from openenv_grpc.engine.clock import Clock, Timer
+from openenv_grpc.engine.session import Session
+from openenv_grpc.errors import SessionExpiredError
+
+
+class IdleWatch:
+    """Ends sessions that idle longer than they may."""
+
+    def __init__(self, clock: Clock, sessions: Callable[[], Iterable[Session]]) -> None:
+        self._clock = clock
+        self._sessions = sessions
+        self._timer: Timer | None = None
+        self._due = float("inf")
+
+    def watch(self, session: Session) -> None:
+        """Watches a session from now on, if it has a limit."""
+        if session.idle_timeout_s is not None:
+            self._wake_at(self._clock.time() + session.idle_timeout_s)
+
+    def stop(self) -> None:
+        """Watches no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wake_at(self, due: float) -> None:
+        if due >= self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._clock.call_later(due - self._clock.time(), self._look)
+
+    def _look(self) -> None:
+        self._timer, self._due = None, float("inf")
+        now = self._clock.time()
+        next_due = float("inf")
+        for session in list(self._sessions()):
+            limit_s = session.idle_timeout_s
+            if limit_s is None or session.is_over:
+                continue
+            due = (session.idle_since if session.is_idle else now) + limit_s
+            if due > now:
+                next_due = min(next_due, due)
+            else:
+                session.end(
+                    SessionExpiredError(f"the session idled for {limit_s:g} seconds; open another"),
+                    cause="idle",
+                )
+        if next_due < float("inf"):
+            self._wake_at(next_due)

@@ -1,0 +1,435 @@
+"""One environment that stands: what each kind of operation does to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from openenv_grpc.engine import adapt, toolbox
+from openenv_grpc.engine.adapt import Method, Shape, ToolPath
+from openenv_grpc.engine.books import Books, random_source
+from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    Effect,
+    EnvironmentFailedError,
+    EpisodeNotStartedError,
+    EpisodeOverError,
+    InvalidActionError,
+    InvalidArgumentsError,
+    InvalidRequestError,
+    NotSupportedError,
+    OpenEnvError,
+    TaskNotFoundError,
+    ToolNotFoundError,
+    UnserializableResultError,
+)
+from openenv_grpc.sessions import (
+    Evaluated,
+    Kind,
+    Observed,
+    Operation,
+    Result,
+    StateRead,
+    TaskQuery,
+    ToolsListed,
+)
+from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.types import JsonValue
+
+logger = logging.getLogger(__name__)
+
+PASSED_ON = (
+    DeadlineExceededError,
+    EpisodeNotStartedError,
+    EpisodeOverError,
+    InvalidActionError,
+    InvalidArgumentsError,
+    NotSupportedError,
+    TaskNotFoundError,
+    ToolNotFoundError,
+    UnserializableResultError,
+)
+"""Errors of ours that mean what they say when an environment raises them."""
+
+Outcome = tuple[bytes, OpenEnvError | None]
+"""What goes to the client, and the error if that tells of one."""
+Prepared = tuple[Callable[[], Any], Callable[[Any], Result]]
+"""The call of the environment, and what makes a result of its value."""
+
+
+class Instance:
+    """One environment and its books. Everything here runs where the environment runs."""
+
+    def __init__(
+        self,
+        environment: Any,
+        registered: RegisteredEnvironment,
+        books: Books,
+        *,
+        session_id: str,
+        redact_errors: bool,
+    ) -> None:
+        self.environment = environment
+        self.shape: Shape = adapt.shape_of(type(environment))
+        self.books = books
+        self.spec = registered.spec
+        self._registered = registered
+        self._session_id = session_id
+        self._redact_errors = redact_errors
+        self._tool_path = adapt.tool_path(environment)
+        self._has_rubric = adapt.has_rubric(environment)
+        self._own_rng = adapt.keeps_rng(environment, self.shape)
+        adapt.bind_mode(environment, self.spec.mode)
+        if self.shape.ours:
+            adapt.bind_books(environment, self.books.episode)
+        self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
+            Kind.STEP: self._prepare_step,
+            Kind.RESET: self._prepare_reset,
+            Kind.STATE: self._prepare_state,
+            Kind.EVALUATE: self._prepare_evaluate,
+            Kind.LIST_TOOLS: self._prepare_list_tools,
+            Kind.CALL_TOOL: self._prepare_call_tool,
+            Kind.TASKS: self._prepare_tasks,
+            Kind.METADATA: self._prepare_metadata,
+        }
+
+    def awaits(self, operation: Operation) -> bool:
+        """Tells whether an operation is awaited on the event loop."""
+        match operation.kind:
+            case Kind.STEP:
+                return self.shape.step.asynchronous
+            case Kind.RESET:
+                return self.shape.reset.asynchronous
+            case Kind.LIST_TOOLS | Kind.CALL_TOOL:
+                if self._tool_path is ToolPath.NONE:
+                    return (
+                        self._registered.tool_actions is not None and self.shape.step.asynchronous
+                    )
+                return self._tool_path is not ToolPath.OWN
+            case Kind.EVALUATE:
+                evaluate = self.shape.evaluate
+                return evaluate is not None and evaluate.asynchronous
+            case Kind.TASKS:
+                method = self.shape.tasks.get(operation.payload.method)
+                return method is not None and method.asynchronous
+            case _:
+                return False
+
+    def perform(self, operation: Operation) -> Outcome:
+        """Does a blocking operation."""
+        try:
+            call, complete = self._prepared(operation)
+            try:
+                value = call()
+            except Exception as error:  # an environment may raise anything
+                raise self._failed(operation, error) from error
+            return self._written(operation, complete, value), None
+        except OpenEnvError as error:
+            return operation.codec.write_error(operation, error, self.spec), error
+
+    async def perform_async(self, operation: Operation) -> Outcome:
+        """Does an operation that is awaited."""
+        try:
+            call, complete = self._prepared(operation)
+            try:
+                value = await call()
+            except Exception as error:  # an environment may raise anything
+                raise self._failed(operation, error) from error
+            return self._written(operation, complete, value), None
+        except OpenEnvError as error:
+            return operation.codec.write_error(operation, error, self.spec), error
+
+    def _prepared(self, operation: Operation) -> Prepared:
+        try:
+            return self._prepare[operation.kind](operation)
+        except OpenEnvError:
+            raise
+        except Exception as error:  # validators of an action class may raise anything
+            raise self._failed(operation, error, effect=Effect.NONE) from error
+
+    def _written(
+        self, operation: Operation, complete: Callable[[Any], Result], value: Any
+    ) -> bytes:
+        try:
+            return operation.codec.write(operation, complete(value), self.spec)
+        except OpenEnvError:
+            raise
+        except Exception as error:  # serializers of an observation class may raise anything
+            raise self._failed(operation, error, effect=Effect.DONE) from error
+
+    def _failed(
+        self, operation: Operation, error: Exception, *, effect: Effect = Effect.UNKNOWN
+    ) -> OpenEnvError:
+        """Turns what an environment raised into what its client is told, and logs it."""
+        if isinstance(error, PASSED_ON):
+            return error
+        if operation.kind is Kind.TASKS and isinstance(error, IndexError):
+            return TaskNotFoundError("Invalid task index")
+        if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
+            return _no_such_method(operation.payload.method)
+        name = self.spec.name
+        logger.error(
+            "environment failed session_id=%s environment=%s operation=%s",
+            self._session_id,
+            name,
+            operation.kind.value,
+            exc_info=error,
+        )
+        if self._redact_errors:
+            return EnvironmentFailedError(
+                "the environment failed; the server's log tells how",
+                effect=effect,
+                metadata={"environment": name},
+            )
+        kind, text = type(error).__name__, str(error)
+        return EnvironmentFailedError(
+            f"{kind}: {text}",
+            effect=effect,
+            metadata={"exception_type": kind, "exception_text": text, "environment": name},
+        )
+
+    # Episodes
+
+    def _prepare_step(self, operation: Operation) -> Prepared:
+        read = operation.codec.read_step(operation, self.spec)
+        self._check_episode()
+        keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
+        return self._step(operation, read.action, keywords), self._stepped
+
+    def _step(
+        self, operation: Operation, action: Any, keywords: dict[str, JsonValue]
+    ) -> Callable[[], Any]:
+        method = self.shape.step
+        if operation.timeout_s is not None and method.accepts("timeout_s"):
+            keywords.setdefault("timeout_s", operation.timeout_s)
+        return partial(method.call, self.environment, action, **keywords)
+
+    def _stepped(self, observation: Any) -> Observed:
+        self.books.count_step()
+        observed = self._observe(observation)
+        if self._has_rubric:
+            observed.rewards = adapt.reward_parts(self.environment)
+        self.books.stepped()
+        return observed
+
+    def _prepare_reset(self, operation: Operation) -> Prepared:
+        read = operation.codec.read_reset(operation, self.spec)
+        method = self.shape.reset
+        keywords = self._accepted(method, read.keywords, strict=read.strict)
+        episode_id, seed = read.keywords.get("episode_id"), read.keywords.get("seed")
+        return partial(self._reset, keywords, episode_id, seed), self._was_reset
+
+    def _reset(self, keywords: dict[str, JsonValue], episode_id: object, seed: object) -> Any:
+        self.books.start(episode_id if isinstance(episode_id, str) else None)
+        if not self._own_rng:
+            self.environment.rng = random_source(seed)
+        return self.shape.reset.call(self.environment, **keywords)
+
+    def _was_reset(self, observation: Any) -> Observed:
+        self.books.started = True
+        observed = self._observe(observation)
+        observed.episode_id = self._episode_id()
+        return observed
+
+    def _episode_id(self) -> str | None:
+        """Returns the episode's name, by its author's word where he keeps the state."""
+        if self.shape.own_state:
+            try:
+                return self._read_state().episode_id
+            except Exception:  # the reset went well all the same
+                logger.debug("state failed session_id=%s", self._session_id, exc_info=True)
+        return self.books.episode.episode_id
+
+    def _observe(self, observation: Any) -> Observed:
+        has_reward, has_done, has_truncated = adapt.observed_fields(type(observation))
+        observed = Observed(
+            observation=observation,
+            reward=observation.reward if has_reward else None,
+            done=bool(observation.done) if has_done else False,
+            truncated=observation.truncated if has_truncated else False,
+        )
+        self.books.saw(done=observed.done, truncated=observed.truncated)
+        return observed
+
+    def _check_episode(self) -> None:
+        if not self.shape.requires_reset:
+            return
+        if not self.books.started:
+            raise EpisodeNotStartedError("no episode has been started; reset first")
+        if self.books.done:
+            raise EpisodeOverError("the episode is over; reset to start another")
+
+    def _accepted(
+        self, method: Method, keywords: Mapping[str, JsonValue], *, strict: bool
+    ) -> dict[str, JsonValue]:
+        """Returns the keywords that a method takes."""
+        if not keywords:
+            return {}
+        accepted = {name: keywords[name] for name in keywords if method.accepts(name)}
+        unknown = keywords.keys() - accepted.keys() - adapt.HANDED_BY_ENGINE
+        if strict and unknown:
+            taken = ", ".join(sorted(method.accepted)) or "none"
+            raise InvalidRequestError(
+                f"{self.spec.name} does not know the option {min(unknown)!r} of "
+                f"{method.name.removesuffix('_async')}; it takes: {taken}"
+            )
+        return accepted
+
+    # State and verdict
+
+    def _prepare_state(self, operation: Operation) -> Prepared:
+        return self._read_state, _unchanged
+
+    def _read_state(self) -> StateRead:
+        episode = self.books.episode
+        return adapt.read_state(
+            self.environment, self.shape, episode.episode_id, episode.step_count
+        )
+
+    def _prepare_evaluate(self, operation: Operation) -> Prepared:
+        if self.shape.evaluate is None:
+            return _nothing, self._evaluated
+        return partial(self.shape.evaluate.call, self.environment), self._evaluated
+
+    def _evaluated(self, verdict: Any) -> Evaluated:
+        books = self.books
+        match verdict:
+            case Evaluated():
+                return verdict
+            case Mapping():
+                parts = {str(name): float(part) for name, part in verdict.items()}
+                reward: float | None = sum(parts.values())
+            case None:
+                parts, reward = dict(books.earned_parts), books.earned
+            case _:
+                parts, reward = {}, verdict
+        return Evaluated(reward=reward, rewards=parts, done=books.done, truncated=books.truncated)
+
+    # Tools
+
+    def _prepare_list_tools(self, operation: Operation) -> Prepared:
+        match self._tool_path:
+            case ToolPath.OWN:
+                return self.environment.list_tools, _listed
+            case ToolPath.CLIENT | ToolPath.SERVER as path:
+                return partial(toolbox.list_tools, self.environment, path), _listed
+            case ToolPath.NONE:
+                action = self._tool_action("list_tools")()
+                return self._step(operation, action, {}), self._listed_by_step
+
+    def _prepare_call_tool(self, operation: Operation) -> Prepared:
+        read = operation.codec.read_tool_call(operation, self.spec)
+        environment = self.environment
+        match self._tool_path:
+            case ToolPath.OWN:
+                call = partial(
+                    environment.call_tool, read.name, read.arguments, operation.timeout_s
+                )
+                return call, self._called
+            case ToolPath.CLIENT | ToolPath.SERVER as path:
+                call = partial(toolbox.call_tool, environment, path, read.name, read.arguments)
+                return call, self._called
+            case ToolPath.NONE:
+                action = self._tool_action("call_tool")(
+                    tool_name=read.name, arguments=read.arguments
+                )
+                return self._step(operation, action, {}), self._called_by_step
+
+    def _tool_action(self, name: str) -> type[Any]:
+        if self._registered.tool_actions is None:
+            raise NotSupportedError("Environment does not support MCP")
+        return self._registered.tool_actions[name]
+
+    def _called(self, answer: ToolAnswer) -> ToolAnswer:
+        self.books.earn(answer)
+        return answer
+
+    def _listed_by_step(self, observation: Any) -> ToolsListed:
+        tools = self._field(observation, "list", "tools", "ListToolsObservation")
+        return ToolsListed(
+            tools=[
+                ToolInfo(
+                    name=tool.name, description=tool.description, input_schema=tool.input_schema
+                )
+                for tool in tools
+            ],
+            by_step=True,
+        )
+
+    def _called_by_step(self, observation: Any) -> ToolAnswer:
+        self._stepped(observation)
+        self._field(observation, "call", "tool_name", "CallToolObservation")
+        error = observation.error
+        text = str(observation.result) if error is None else error.message
+        return ToolAnswer(
+            content=[{"type": "text", "text": text}],
+            data=observation.result,
+            is_error=error is not None,
+            observation=observation,
+        )
+
+    def _field(self, observation: Any, call: str, field: str, expected: str) -> Any:
+        """Returns a field that marks the class which a tool action asks for."""
+        if not adapt.has_field(observation, field):
+            raise TypeError(
+                f"MCP-style tools/{call} step returned {type(observation).__name__}, expected "
+                f"{expected}"
+            )
+        return vars(observation)[field]
+
+    # What is asked of an instance that lives for one request
+
+    def _prepare_tasks(self, operation: Operation) -> Prepared:
+        query: TaskQuery = operation.payload
+        method = self.shape.tasks.get(query.method)
+        if method is None:
+            raise _no_such_method(query.method)
+        return partial(method.call, self.environment, *query.arguments), _unchanged
+
+    def _prepare_metadata(self, operation: Operation) -> Prepared:
+        return self.environment.get_metadata, _unchanged
+
+    # Its end
+
+    def close(self) -> None:
+        """Closes a blocking environment; what it raises is logged."""
+        try:
+            if self.shape.close is not None:
+                self.shape.close.call(self.environment)
+        except Exception as error:  # an environment may raise anything
+            self._log_failed_close(error)
+
+    async def close_async(self) -> None:
+        """Closes an environment whose `close` is awaited; what it raises is logged."""
+        try:
+            if self.shape.close is not None:
+                await self.shape.close.call(self.environment)
+        except Exception as error:  # an environment may raise anything
+            self._log_failed_close(error)
+
+    def _log_failed_close(self, error: Exception) -> None:
+        logger.error(
+            "environment failed to close session_id=%s environment=%s",
+            self._session_id,
+            self.spec.name,
+            exc_info=error,
+        )
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _nothing() -> None:
+    return None
+
+
+def _listed(tools: list[ToolInfo]) -> ToolsListed:
+    return ToolsListed(tools=tools)
+
+
+def _no_such_method(name: str) -> NotSupportedError:
+    return NotSupportedError(f"{name} is not supported for this environment")

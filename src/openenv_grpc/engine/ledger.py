@@ -1,0 +1,139 @@
+"""What a session has been asked so far, by number: so that nothing is ever done twice."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from openenv_grpc.errors import (
+    OpenEnvError,
+    OutcomeForgottenError,
+    OutOfOrderError,
+    RequestConflictError,
+)
+from openenv_grpc.sessions import Deliver, Operation, Reply
+
+MAX_RECORDS = 64
+MAX_BYTES = 8 * 2**20
+
+
+@dataclass(slots=True)
+class _Record:
+    """One number: what was asked, and the answer once there is one."""
+
+    digest: bytes
+    answered: bool = False
+    content: bytes = b""
+    error: OpenEnvError | None = None
+    waiting: list[tuple[Operation, Deliver]] = field(default_factory=list)
+    """Repeats of what is still running."""
+
+
+class Ledger:
+    """Numbers and answers of one session.
+
+    Keeps the latest answers, up to a number and a size. Answers to operations that the session
+    numbered itself are not kept, since nobody can ask for them again.
+    """
+
+    def __init__(self, *, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES) -> None:
+        self.last_id = 0
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._records: OrderedDict[int, _Record] = OrderedDict()
+        self._kept_bytes = 0
+        self._kept = 0
+
+    def is_repeat(self, operation: Operation) -> bool:
+        """Tells whether the number was used before.
+
+        Raises:
+            OutOfOrderError: it is higher than the next one.
+        """
+        number = operation.request_id
+        if not number:
+            return False
+        if number <= self.last_id:
+            return True
+        if number > self.last_id + 1:
+            raise OutOfOrderError(
+                f"request_id {number} came where {self.last_id + 1} is next; send operations of a "
+                "session in order, without gaps"
+            )
+        return False
+
+    def begin(self, operation: Operation) -> None:
+        """Uses up the next number."""
+        if operation.request_id is None:
+            return
+        self.last_id += 1
+        if operation.request_id == 0:
+            operation.request_id = self.last_id
+        else:
+            self._records[self.last_id] = _Record(operation.digest)
+
+    def repeat(self, operation: Operation, deliver: Deliver) -> Reply | None:
+        """Returns the answer to a repeat; `None` if it is due and `deliver` will get it.
+
+        Raises:
+            RequestConflictError: the number was used for something else.
+            OutcomeForgottenError: the answer is no longer kept.
+        """
+        number = operation.request_id
+        record = None if number is None else self._records.get(number)
+        if record is None:
+            raise OutcomeForgottenError(
+                f"request_id {number} was used before and its outcome is no longer kept"
+            )
+        if record.digest != operation.digest:
+            raise RequestConflictError(
+                f"request_id {number} was used before, for another operation; the next one is "
+                f"{self.last_id + 1}"
+            )
+        if record.answered:
+            return Reply(operation, record.content, record.error)
+        record.waiting.append((operation, deliver))
+        return None
+
+    def finish(self, reply: Reply) -> Sequence[tuple[Operation, Deliver]]:
+        """Keeps an answer. Returns the repeats that waited for it."""
+        number = reply.operation.request_id
+        record = None if number is None else self._records.get(number)
+        if record is None:
+            return ()
+        waiting, record.waiting = record.waiting, []
+        record.answered = True
+        record.content = reply.content
+        record.error = reply.error
+        self._kept += 1
+        self._kept_bytes += len(reply.content)
+        while self._kept > self._max_records or self._kept_bytes > self._max_bytes:
+            if not self._drop_oldest():
+                break
+        return waiting
+
+    def withdraw(self, operation: Operation) -> Deliver | None:
+        """Takes back a repeat that waits for its answer; returns its `deliver`."""
+        record = self._records.get(operation.request_id or 0)
+        for entry in () if record is None else record.waiting:
+            if entry[0] is operation:
+                record.waiting.remove(entry)
+                return entry[1]
+        return None
+
+    def acknowledge(self, request_id: int) -> None:
+        """Forgets the answers up to a number."""
+        while self._drop_oldest(up_to=request_id):
+            pass
+
+    def _drop_oldest(self, *, up_to: int | None = None) -> bool:
+        """Forgets the oldest answer; tells whether there was one to forget."""
+        for number, record in self._records.items():
+            if not record.answered or (up_to is not None and number > up_to):
+                return False
+            del self._records[number]
+            self._kept -= 1
+            self._kept_bytes -= len(record.content)
+            return True
+        return False

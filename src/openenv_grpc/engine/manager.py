@@ -1,0 +1,255 @@
+"""Every session of one server: their number, their names, their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from types import TracebackType
+from typing import Any
+
+from openenv_grpc.engine import verdicts
+from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
+from openenv_grpc.engine.clock import Clock
+from openenv_grpc.engine.description import Descriptions
+from openenv_grpc.engine.idle import IdleWatch
+from openenv_grpc.engine.registry import (
+    EngineSettings,
+    EnvironmentDefinition,
+    RegisteredEnvironment,
+    register_all,
+)
+from openenv_grpc.engine.session import OnLost, Session
+from openenv_grpc.engine.threads import SharedThread, Threads
+from openenv_grpc.engine.worker import Completions, Worker
+from openenv_grpc.errors import (
+    DrainingError,
+    EnvironmentNotFoundError,
+    OpenEnvError,
+    SessionCapacityError,
+    SessionNotFoundError,
+)
+from openenv_grpc.sessions import Attachment, EnvironmentSpec, SessionInfo, SessionPort
+from openenv_grpc.types import EnvironmentMetadata
+
+
+class SessionManager:
+    """Sessions in this process. Implements `SessionHost`.
+
+    It is entered on the event loop that serves, and used on that loop alone. Leaving it ends every
+    session.
+
+    Raises:
+        TypeError: a factory builds no environment.
+        ConfigurationError: definitions or settings make no sense.
+    """
+
+    def __init__(
+        self,
+        definitions: Sequence[EnvironmentDefinition],
+        settings: EngineSettings | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings or EngineSettings()
+        self._registered = register_all(definitions, self.settings)
+        self._specs = {name: each.spec for name, each in self._registered.items()}
+        self._given_clock = clock
+        self._sessions: dict[str, Session] = {}
+        self._transient: set[Session] = set()
+        self._taken: Counter[str] = Counter()  # slots by environment
+        self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
+        self._descriptions = Descriptions()
+        self._draining = False
+
+    async def __aenter__(self) -> SessionManager:
+        loop = asyncio.get_running_loop()
+        self.clock: Clock = self._given_clock or loop
+        self._threads = Threads(Completions(loop))
+        self._idle = IdleWatch(self.clock, self._sessions.values)
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._draining = True
+        self._idle.stop()
+        await self._descriptions.stop()
+        left = [*self._sessions.values(), *self._transient]
+        for session in left:
+            session.end(DrainingError("the server is stopping"), cause="server stopped")
+        await all_closed(left)
+        self._threads.stop()
+
+    # Environments
+
+    @property
+    def environments(self) -> Mapping[str, EnvironmentSpec]:
+        """What can be opened, by name; the default comes first."""
+        return self._specs
+
+    def spec(self, environment: str = "") -> EnvironmentSpec:
+        """Returns one of them; the default for an empty name. Raises `EnvironmentNotFoundError`."""
+        return self._find_environment(environment).spec
+
+    def metadata(self, environment: str = "") -> asyncio.Future[EnvironmentMetadata]:
+        """Tells an environment's metadata; builds an instance the first time, if it must."""
+        registered = self._find_environment(environment)
+        return self._descriptions.get(registered, self.transient(environment))
+
+    def _find_environment(self, name: str) -> RegisteredEnvironment:
+        if not name:
+            return next(iter(self._registered.values()))
+        registered = self._registered.get(name)
+        if registered is None:
+            offered = ", ".join(self._registered)
+            raise EnvironmentNotFoundError(
+                f"there is no environment {name!r} here; this server has: {offered}"
+            )
+        return registered
+
+    # Sessions
+
+    @asynccontextmanager
+    async def attach(self, *, peer: str) -> AsyncIterator[Attachment]:
+        """Holds sessions for a connection. Leaving the block ends them and waits for their close."""
+        held = HeldSessions(self, peer=peer)
+        try:
+            yield held
+        finally:
+            await held.leave()
+
+    @asynccontextmanager
+    async def transient(self, environment: str = "") -> AsyncIterator[SessionPort]:
+        """Builds an environment for one request and closes it. Takes no slot."""
+        registered = self._find_environment(environment)
+        async with self._turn(registered.spec):
+            session = Session(registered, self, peer="", transient=True)
+            self._transient.add(session)
+            try:
+                yield session
+            finally:
+                session.end(verdicts.closed(), cause="its request ended")
+                await all_closed([session])
+
+    def lease(
+        self, environment: str, *, peer: str, idle_timeout_s: float | None = None
+    ) -> SessionPort:
+        """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
+
+        Raises:
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+        """
+        limit_s = UNHELD_IDLE_TIMEOUT_S if idle_timeout_s is None else idle_timeout_s
+        return self.open_session(environment, peer=peer, idle_timeout_s=limit_s)
+
+    def open_session(
+        self,
+        environment: str,
+        *,
+        peer: str,
+        shared_thread: SharedThread | None = None,
+        idle_timeout_s: float | None = None,
+        on_lost: OnLost | None = None,
+    ) -> Session:
+        """Makes a session in a slot of its own. Raises what `lease` raises."""
+        registered = self._find_environment(environment)
+        if self._draining:
+            raise DrainingError("the server is about to stop and opens no sessions")
+        self._take_slot(registered.spec)
+        session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
+        self._sessions[session.id] = session
+        limit_s = registered.session_timeout_s if idle_timeout_s is None else idle_timeout_s
+        if limit_s is not None:
+            session.watch_idle(limit_s)
+        return session
+
+    def find(self, session_id: str) -> SessionPort:
+        """Returns a live session. Raises `SessionNotFoundError`."""
+        return self._find_session(session_id)
+
+    def sessions(self) -> list[SessionInfo]:
+        """Lists the live sessions, oldest first."""
+        return [session.info() for session in self._sessions.values()]
+
+    def end_session(self, session_id: str, error: OpenEnvError) -> None:
+        """Ends a session at once; whoever holds it is told `error`. Raises `SessionNotFoundError`."""
+        self._find_session(session_id).end(error, cause="ended by an operator")
+
+    def drain(self) -> int:
+        """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
+        self._draining = True
+        return len(self._sessions)
+
+    @property
+    def draining(self) -> bool:
+        """Whether `drain` was called."""
+        return self._draining
+
+    @property
+    def stuck_threads(self) -> int:
+        """Calls that run on although their session was given up."""
+        return self._threads.stuck
+
+    def _find_session(self, session_id: str) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None or session.is_over:
+            raise SessionNotFoundError(f"there is no session {session_id}; it may have ended")
+        return session
+
+    def _turn(self, spec: EnvironmentSpec) -> AbstractAsyncContextManager[Any]:
+        if spec.concurrent_sessions:
+            return nullcontext()
+        return self._turns.setdefault(spec.name, asyncio.Lock())
+
+    def _take_slot(self, spec: EnvironmentSpec) -> None:
+        active, limit = self._taken[spec.name], spec.session_limit
+        if active >= limit:
+            raise SessionCapacityError(
+                f"Server at capacity: {active}/{limit} sessions active. "
+                "Cannot accept new connections.",
+                metadata={"active_sessions": str(active), "max_sessions": str(limit)},
+            )
+        self._taken[spec.name] += 1
+
+    # What sessions need (`session.Home`)
+
+    def take_worker(self, session: Session) -> Worker:
+        """Returns where a session's blocking calls run."""
+        name = f"openenv {session.spec.name} {session.id[:8]}"
+        return self._threads.take(session.registered, name=name, shared=session.shared_thread)
+
+    def free_worker(self, session: Session, worker: Worker) -> None:
+        """Takes a worker back."""
+        self._threads.free(worker, shared=session.shared_thread)
+
+    def watch_idle(self, session: Session) -> None:
+        """Ends a session once it idles for too long."""
+        self._idle.watch(session)
+
+    def gone(self, session: Session, *, stuck_on: Worker | None) -> None:
+        """Notes that a session has ended, though a call of it may still run on a worker."""
+        self._sessions.pop(session.id, None)
+        self._transient.discard(session)
+        spec = session.spec
+
+        def free_slot() -> None:
+            if not session.transient:
+                self._taken[spec.name] -= 1
+
+        # Where instances must not live side by side, the slot stays taken while a call runs on.
+        waits = stuck_on is not None and not spec.concurrent_sessions
+        if stuck_on is not None:
+            self._threads.give_up(
+                stuck_on, free_slot if waits else _nothing, shared=session.shared_thread
+            )
+        if not waits:
+            free_slot()
+
+
+def _nothing() -> None:
+    return None

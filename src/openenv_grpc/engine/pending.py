@@ -1,0 +1,44 @@
+"""One operation on its way through a session."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from openenv_grpc.engine.clock import Timer
+from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.sessions import Deliver, Operation
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An operation that has come in, until it is over."""
+
+    operation: Operation | None
+    """`None` is an opening that nobody asked for: the first operation needs it."""
+    deliver: Deliver | None
+    refused: OpenEnvError | None = None
+    """Why it will not be done, told when its turn comes."""
+    answered: bool = False
+    """Whether the reply is out; the call may still run on."""
+    cancelled: bool = False
+    """Whether somebody asked for its end, so that its task is stopped."""
+    task: asyncio.Task[Any] | None = None
+    """What runs it, where it is awaited."""
+    deadline: Timer | None = None
+    respite: Timer | None = None
+    """After which its session is given up, if it still runs then."""
+
+    def stop_deadline(self) -> None:
+        """Forgets the deadline."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+    def stop_timers(self) -> None:
+        """Forgets the deadline and the respite: the call has ended."""
+        self.stop_deadline()
+        if self.respite is not None:
+            self.respite.cancel()
+            self.respite = None

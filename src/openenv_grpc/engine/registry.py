@@ -1,0 +1,228 @@
+"""The environments of one server: what is handed in, checked and described."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from openenv_grpc.engine import adapt
+from openenv_grpc.engine.adapt import Shape
+from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
+from openenv_grpc.serialization import ActionReader
+from openenv_grpc.sessions import EnvironmentSpec
+from openenv_grpc.tools import TOOL_ACTIONS, CallToolAction, ListToolsAction
+from openenv_grpc.types import Action, Budgets, ServerMode, State
+
+DEFAULT_SESSIONS = 256
+"""Sessions of an environment that supports several, if nobody says otherwise."""
+
+REFERENCE_TYPES = "openenv.core.env_server.types"
+REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How sessions are run. Times are in seconds."""
+
+    max_sessions: int | None = None
+    """Sessions of an environment whose definition does not say; see `EnvironmentDefinition`."""
+    session_timeout_s: float | None = None
+    """How long a session may idle; `None` for ever."""
+    stuck_grace_s: float = 10.0
+    """How long a call on a thread may run on past its deadline before its session is given up."""
+    close_timeout_s: float = 10.0
+    """How long an environment's `close` is waited for."""
+    max_operations_per_session: int = 16
+    """Operations in flight in one session; further ones are refused."""
+    redact_errors: bool = False
+    """Whether clients are told only that an environment failed, not how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentDefinition:
+    """An environment as its author or a command line hands it in."""
+
+    factory: Callable[[], Any]
+    """The class, or a function that builds an instance."""
+    action_type: Any
+    observation_type: type[BaseModel]
+    state_type: type[BaseModel] = State
+    reset_observation_type: type[BaseModel] | None = None
+    """Where a reset returns another class than a step."""
+    name: str | None = None
+    """`None` takes the factory's name."""
+    max_sessions: int | None = None
+    """`None` takes the settings', else `MAX_CONCURRENT_ENVS` of the process's environment, else 256
+    for classes that support concurrent sessions, else 1."""
+    session_timeout_s: float | None = None
+    """`None` takes the settings'."""
+    mode: ServerMode = ServerMode.SIMULATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegisteredEnvironment:
+    """An environment that can be opened."""
+
+    spec: EnvironmentSpec
+    factory: Callable[[], Any]
+    cls: type | None
+    """Its class, if that is known before one is built."""
+    session_timeout_s: float | None
+    tool_actions: Mapping[str, type[BaseModel]] | None
+    """The actions by which tools are listed and called, where they are steps in disguise."""
+    single_thread: bool
+    default_metadata: bool
+    """Whether its metadata can be told without building one."""
+
+
+def register_all(
+    definitions: Sequence[EnvironmentDefinition], settings: EngineSettings
+) -> dict[str, RegisteredEnvironment]:
+    """Checks and describes environments, by name, in their order.
+
+    Raises:
+        TypeError: a factory builds no environment.
+        ConfigurationError: two have the same name, or there is none.
+        ConcurrencyConfigurationError: more sessions are asked for than a class supports.
+    """
+    registered: dict[str, RegisteredEnvironment] = {}
+    for definition in definitions:
+        environment = register(definition, settings)
+        if environment.spec.name in registered:
+            raise ConfigurationError(
+                f"two environments are named {environment.spec.name!r}; name one differently"
+            )
+        registered[environment.spec.name] = environment
+    if not registered:
+        raise ConfigurationError("there is no environment to serve")
+    return registered
+
+
+def register(definition: EnvironmentDefinition, settings: EngineSettings) -> RegisteredEnvironment:
+    """Checks and describes an environment."""
+    factory = definition.factory
+    if not callable(factory):
+        raise TypeError(
+            f"an environment is handed in as its class or a function, not as {type(factory).__name__}"
+        )
+    name = definition.name or adapt.environment_name(factory)
+    cls = adapt.factory_class(factory)
+    asked = _asked_sessions(definition, settings)
+    shape = None if cls is None else adapt.shape_of(cls)
+    if shape is None and asked is not None and asked > 1:
+        shape = _look(factory)
+    concurrent = shape is not None and shape.concurrent_sessions
+    if asked is not None and asked > 1 and not concurrent:
+        raise ConcurrencyConfigurationError(_class_name(shape, factory), asked)
+    spec = _describe(
+        definition, name, shape, session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1)
+    )
+    timeout_s = definition.session_timeout_s
+    return RegisteredEnvironment(
+        spec=spec,
+        factory=factory,
+        cls=cls,
+        session_timeout_s=settings.session_timeout_s if timeout_s is None else timeout_s,
+        tool_actions=tool_action_types(definition.action_type),
+        single_thread=shape is not None and shape.single_thread,
+        default_metadata=cls is not None and shape is not None and shape.default_metadata,
+    )
+
+
+def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings) -> int | None:
+    for asked in (definition.max_sessions, settings.max_sessions):
+        if asked is not None:
+            if asked < 1:
+                raise ConfigurationError(f"{asked} sessions were asked for; at least 1 is needed")
+            return asked
+    variable = os.environ.get("MAX_CONCURRENT_ENVS", "")
+    if not variable:
+        return None
+    if not variable.isdecimal() or int(variable) < 1:
+        raise ConfigurationError(
+            f"MAX_CONCURRENT_ENVS is {variable!r}; it has to be a number of at least 1"
+        )
+    return int(variable)
+
+
+def _look(factory: Callable[[], Any]) -> Shape:
+    """Builds an instance to see its class, and closes it."""
+    environment = factory()
+    shape = adapt.shape_of(type(environment))
+    if shape.close is not None and not shape.close.asynchronous:
+        shape.close.call(environment)
+    return shape
+
+
+def _class_name(shape: Shape | None, factory: Callable[[], Any]) -> str:
+    return adapt.factory_name(factory) if shape is None else shape.cls.__name__
+
+
+def _describe(
+    definition: EnvironmentDefinition, name: str, shape: Shape | None, *, session_limit: int
+) -> EnvironmentSpec:
+    has_tools = shape is not None and shape.has_tools
+    return EnvironmentSpec(
+        name=name,
+        factory_name=adapt.factory_name(definition.factory),
+        action_reader=action_reader(definition.action_type),
+        observation_type=definition.observation_type,
+        reset_observation_type=definition.reset_observation_type or definition.observation_type,
+        state_type=definition.state_type,
+        mode=definition.mode,
+        concurrent_sessions=shape is not None and shape.concurrent_sessions,
+        session_limit=session_limit,
+        isolation="thread" if shape is None else "async" if shape.on_loop else shape.isolation,
+        requires_reset=shape is not None and shape.requires_reset,
+        has_tools=has_tools,
+        mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,
+        has_tasks=shape is not None and bool(shape.tasks),
+        budgets=Budgets() if shape is None else shape.budgets,
+    )
+
+
+def action_reader(action_type: Any) -> ActionReader:
+    """Makes the reader of an action class, with the tool actions that it takes besides."""
+    by_type: Mapping[str, type[BaseModel]] | None = tool_action_types(action_type)
+    if by_type is None and _named(action_type, "Action"):
+        by_type = _tool_actions_beside(action_type)
+    elif (
+        by_type is None
+        and isinstance(action_type, type)
+        and issubclass(action_type, CallToolAction)
+    ):
+        by_type = {"list_tools": ListToolsAction}
+    return ActionReader(action_type, by_type=by_type)
+
+
+def tool_action_types(action_type: Any) -> Mapping[str, type[BaseModel]] | None:
+    """Returns both tool actions if a class is exactly one of them, of ours or the reference's."""
+    if _named(action_type, "CallToolAction") or _named(action_type, "ListToolsAction"):
+        return _tool_actions_beside(action_type)
+    return None
+
+
+def _named(action_type: Any, name: str) -> bool:
+    """Tells whether a class is the framework's of that name, ours or the reference's."""
+    ours = {"Action": Action, **{cls.__name__: cls for cls in TOOL_ACTIONS.values()}}
+    if action_type is ours[name]:
+        return True
+    module = REFERENCE_TYPES if name == "Action" else REFERENCE_TOOL_TYPES
+    return (
+        isinstance(action_type, type)
+        and action_type.__module__ == module
+        and action_type.__name__ == name
+    )
+
+
+def _tool_actions_beside(action_type: type) -> Mapping[str, type[BaseModel]]:
+    if action_type.__module__ not in (REFERENCE_TYPES, REFERENCE_TOOL_TYPES):
+        return TOOL_ACTIONS
+    module = sys.modules.get(REFERENCE_TOOL_TYPES) or importlib.import_module(REFERENCE_TOOL_TYPES)
+    return {"list_tools": module.ListToolsAction, "call_tool": module.CallToolAction}

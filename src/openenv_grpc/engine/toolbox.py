@@ -1,0 +1,85 @@
+"""Tools of environments written against the reference: asked of its MCP client or server."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from openenv_grpc.engine.adapt import ToolPath
+from openenv_grpc.errors import ToolNotFoundError
+from openenv_grpc.serialization import to_plain
+from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools.answers import answer_of, failure
+from openenv_grpc.types import JsonValue
+
+
+async def list_tools(environment: Any, path: ToolPath) -> list[ToolInfo]:
+    """Lists an environment's tools."""
+    if path is ToolPath.CLIENT:
+        return [_described(tool) for tool in await environment.mcp_client.list_tools()]
+    return [
+        ToolInfo(
+            name=tool.name, description=tool.description or "", input_schema=tool.parameters or {}
+        )
+        for tool in (await _server_tools(environment.mcp_server)).values()
+    ]
+
+
+async def call_tool(
+    environment: Any, path: ToolPath, name: str, arguments: Mapping[str, JsonValue]
+) -> ToolAnswer:
+    """Calls a tool. One that fails answers with `is_error`.
+
+    Raises:
+        ToolNotFoundError: there is no tool of that name.
+    """
+    if path is ToolPath.CLIENT:
+        return await _ask_client(environment.mcp_client, name, arguments)
+    tools = await _server_tools(environment.mcp_server)
+    if name not in tools:
+        raise ToolNotFoundError(f"Tool not found: {name}")
+    try:
+        value = tools[name].fn(**arguments)
+        return answer_of(await value if inspect.isawaitable(value) else value)
+    except Exception as error:  # a tool may raise anything
+        return failure(str(error))
+
+
+async def _ask_client(client: Any, name: str, arguments: Mapping[str, JsonValue]) -> ToolAnswer:
+    try:
+        result = await client.call_tool(name, dict(arguments))
+    except Exception as error:  # the client raises for what the tool raised, and for much else
+        if all(tool.name != name for tool in await client.list_tools()):
+            raise ToolNotFoundError(str(error)) from error
+        return failure(str(error))
+    return ToolAnswer(
+        content=[
+            block.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for block in result.content
+        ],
+        structured_content=result.structured_content,
+        data=to_plain(result.data),
+        meta=result.meta,
+        is_error=result.is_error,
+    )
+
+
+async def _server_tools(server: Any) -> dict[str, Any]:
+    listed = await server.list_tools()
+    return {tool.name: tool for tool in listed}
+
+
+def _described(tool: Any) -> ToolInfo:
+    fields = tool.model_dump(mode="json", by_alias=True)
+    return ToolInfo(
+        name=fields["name"],
+        description=fields.get("description") or "",
+        input_schema=fields.get("inputSchema") or {},
+        title=fields.get("title"),
+        output_schema=fields.get("outputSchema"),
+        annotations=fields.get("annotations"),
+        icons=fields.get("icons"),
+        meta=fields.get("_meta"),
+        execution=fields.get("execution"),
+    )

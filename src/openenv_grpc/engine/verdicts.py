@@ -1,0 +1,123 @@
+"""Why a session will not do something, or could not: the errors that it makes itself."""
+
+from __future__ import annotations
+
+import copy
+
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    DrainingError,
+    Effect,
+    EnvironmentCrashedError,
+    EnvironmentFactoryError,
+    InternalError,
+    InvalidRequestError,
+    ModeForbidsError,
+    OpenEnvError,
+    OperationCancelledError,
+    OutOfOrderError,
+    SessionClosedError,
+)
+from openenv_grpc.sessions import TRAINER_KINDS, EnvironmentSpec, Kind, Operation
+from openenv_grpc.types import ServerMode
+
+
+def check_first(operation: Operation) -> None:
+    """Refuses a session's first operation if it has another's number.
+
+    Raises:
+        OutOfOrderError: it is not 1, nor left to the session.
+    """
+    if operation.request_id is not None and operation.request_id > 1:
+        raise OutOfOrderError(
+            f"the first operation of a session has request_id 1, not {operation.request_id}"
+        )
+
+
+def on_arrival(operation: Operation) -> OpenEnvError | None:
+    """Refuses an operation whose time has passed already."""
+    if operation.timeout_s is None or operation.timeout_s > 0:
+        return None
+    return DeadlineExceededError("the time for the operation had passed when it arrived")
+
+
+def forbidden(
+    operation: Operation, spec: EnvironmentSpec, *, draining: bool
+) -> OpenEnvError | None:
+    """Refuses what an open session does not do."""
+    kind = operation.kind
+    if kind is Kind.OPEN:
+        return InvalidRequestError("the session is open already")
+    if spec.mode is ServerMode.PRODUCTION and kind in TRAINER_KINDS:
+        return ModeForbidsError(f"the server runs in production mode, which has no {kind.value}")
+    if kind is Kind.RESET and draining:
+        return DrainingError("the server is about to stop and starts no new episodes")
+    return None
+
+
+def expired(operation: Operation, effect: Effect) -> OpenEnvError:
+    """The operation's time has passed."""
+    text = f"the operation did not end within {operation.timeout_s:g} seconds"
+    ending = "it had not started" if effect is Effect.NONE else "it may still take effect"
+    return DeadlineExceededError(f"{text}; {ending}", effect=effect)
+
+
+def cancelled(effect: Effect) -> OpenEnvError:
+    """The operation was cancelled."""
+    ending = "before it started" if effect is Effect.NONE else "while it ran"
+    return OperationCancelledError(f"the operation was cancelled {ending}", effect=effect)
+
+
+def closed() -> OpenEnvError:
+    """The session was closed."""
+    return SessionClosedError("the session is closed; open another")
+
+
+def stuck() -> OpenEnvError:
+    """A call does not return."""
+    return EnvironmentCrashedError(
+        "the environment does not return from a call whose time is over; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+    )
+
+
+def crashed(error: BaseException) -> OpenEnvError:
+    """The environment raised what ends a program."""
+    crash = EnvironmentCrashedError(
+        f"the environment raised {type(error).__name__}; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+    )
+    crash.__cause__ = error
+    return crash
+
+
+def defect(error: Exception) -> OpenEnvError:
+    """Something of ours is wrong."""
+    internal = InternalError("the server failed; its log tells how", effect=Effect.UNKNOWN)
+    internal.__cause__ = error
+    return internal
+
+
+def not_built(factory_name: str, error: BaseException) -> OpenEnvError:
+    """The environment's constructor failed."""
+    failure = EnvironmentFactoryError(
+        f"Environment factory '{factory_name}' failed to create instance.",
+        session_lost=True,
+        metadata={"factory_name": factory_name},
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def copied(
+    error: OpenEnvError, effect: Effect, *, session_lost: bool | None = None
+) -> OpenEnvError:
+    """Returns the same error, said of another operation."""
+    same = copy.copy(error)
+    same.__cause__ = error.__cause__
+    same.effect = effect
+    if session_lost is not None:
+        same.session_lost = session_lost
+    return same

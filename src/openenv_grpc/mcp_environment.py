@@ -1,0 +1,267 @@
+"""Environments that an agent acts in by tools: methods, functions, and the tools of MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Any, TypeVar
+
+from openenv_grpc.environment import Environment
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    Effect,
+    InvalidActionError,
+    InvalidArgumentsError,
+    OpenEnvError,
+    ToolNotFoundError,
+)
+from openenv_grpc.mcp_servers import ServerSession, open_session
+from openenv_grpc.own_loop import Held, OwnLoop
+from openenv_grpc.rubrics import Rubric
+from openenv_grpc.tools import (
+    RESERVED_TOOL_NAMES,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolAnswer,
+    ToolError,
+    ToolErrorType,
+    ToolFunction,
+    ToolInfo,
+)
+from openenv_grpc.tools.functions import ToolMode
+from openenv_grpc.tools.toolbox import Toolbox, check_name
+from openenv_grpc.transforms import Transform
+from openenv_grpc.types import Action, JsonValue, Observation, ServerMode, State
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+logger = logging.getLogger(__name__)
+
+MCP_TOOL_CALL_TIMEOUT = 30.0
+"""Seconds that a tool called by `step` may take, unless the step brings a limit of its own."""
+
+_ERROR_TYPES: dict[type[OpenEnvError], ToolErrorType] = {
+    ToolNotFoundError: ToolErrorType.TOOL_NOT_FOUND,
+    InvalidArgumentsError: ToolErrorType.INVALID_ARGS,
+    DeadlineExceededError: ToolErrorType.TIMEOUT,
+}
+
+
+class MCPEnvironment(Environment[Action, Observation, State]):
+    """Base class of environments with tools.
+
+    Tools are methods under `@tool`, functions under `@self.tool()`, and those of `mcp_server`, a
+    server of the packages `mcp` or `fastmcp`. Plain functions run on the environment's own thread,
+    like `reset` and `step`; limits of time cannot interrupt them. Asynchronous ones and those of a
+    server run on a loop of the environment, and one session with the server lasts as long as the
+    environment.
+
+    A subclass writes `reset`, and `_step_impl` if it takes other actions.
+
+    Raises:
+        ValueError: a tool has a reserved name.
+    """
+
+    mcp_server: Any = None
+    _mode: ServerMode = ServerMode.SIMULATION  # set by the server that runs the environment
+
+    def __init__(
+        self,
+        mcp_server: Any = None,
+        transform: Transform[Observation] | None = None,
+        rubric: Rubric | None = None,
+    ) -> None:
+        super().__init__(transform=transform, rubric=rubric)
+        self.mcp_server = mcp_server
+        try:
+            for info in self._list_served():
+                check_name(info.name)
+            for tool in self._tools:
+                tool.info()  # finds functions that cannot be tools before anyone asks for them
+        except BaseException:
+            self.close()
+            raise
+
+    def tool(
+        self,
+        mode: ToolMode | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Makes a function a tool of this instance; with `mode`, only while that is the server's.
+
+        Raises:
+            ValueError: the name is reserved, or there is no such mode.
+        """
+
+        def register(function: FunctionT) -> FunctionT:
+            made = ToolFunction(function, name=name, description=description, mode=mode)
+            self._tools.add(made.bound(function))
+            return function
+
+        return register
+
+    def list_tools(self) -> list[ToolInfo]:
+        """Lists the tools that exist in the server's mode: an MCP server's first, then ours."""
+        return [
+            *(info for info in self._list_served() if not self._hides(info.name)),
+            *(tool.info() for tool in self._tools.available(self._mode)),
+        ]
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        timeout_s: float | None = None,
+    ) -> ToolAnswer:
+        """Calls a tool. One that fails answers with `is_error`.
+
+        Raises:
+            ToolNotFoundError: there is no such tool, or not in the server's mode.
+            InvalidArgumentsError: the arguments do not fit.
+            DeadlineExceededError: `timeout_s` passed.
+        """
+        if self.mcp_server is not None and not self._hides(name):
+            return self._loop.run(_within(self._call_served(name, arguments), name, timeout_s))
+        answer = self._tools.find(name, self._mode).answer(arguments)
+        if isinstance(answer, ToolAnswer):
+            return answer
+        return self._loop.run(_within(answer, name, timeout_s))
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        """Lists tools, calls one, or hands any other action to `_step_impl`."""
+        match action:
+            case ListToolsAction():
+                return self._observe_tools()
+            case CallToolAction():
+                return self._observe_call(action, timeout_s)
+            case _:
+                return self._step_impl(action, timeout_s=timeout_s, **kwargs)
+
+    async def step_async(
+        self, action: Action, timeout_s: float | None = None, **kwargs: Any
+    ) -> Observation:
+        """Does what `step` of this class does, on another thread, one step at a time."""
+
+        def step() -> Observation:
+            with self._turn:
+                # Not `self.step`: a subclass that overrides both calls each from its own.
+                return MCPEnvironment.step(self, action, timeout_s, **kwargs)
+
+        return await asyncio.to_thread(step)
+
+    def _step_impl(
+        self, action: Action, timeout_s: float | None = None, **kwargs: Any
+    ) -> Observation:
+        """Applies an action that is no tool call. Refuses it, unless overridden."""
+        raise InvalidActionError(
+            f"{type(self).__name__} takes the actions list_tools and call_tool, not "
+            f"{type(action).__name__}"
+        )
+
+    @asynccontextmanager
+    async def mcp_session(self) -> AsyncIterator[ServerSession]:
+        """Opens another session with the MCP server, on the caller's event loop.
+
+        Raises:
+            RuntimeError: there is no server, or the environment is closed.
+        """
+        if self.mcp_server is None:
+            raise RuntimeError(f"{type(self).__name__} has no MCP server, or is closed")
+        session = Held(open_session(self.mcp_server))
+        try:
+            yield await session.get()
+        finally:
+            await session.leave()
+
+    def close(self) -> None:
+        """Ends the session with the MCP server. A subclass that overrides this calls it."""
+        if self.mcp_server is not None:
+            self._loop.run(self._session.leave())
+            self.mcp_server = None
+        self._loop.close()
+
+    def _observe_tools(self) -> ListToolsObservation:
+        try:
+            tools = [
+                Tool(name=each.name, description=each.description, input_schema=each.input_schema)
+                for each in self.list_tools()
+            ]
+        except Exception as error:  # a server of another package may fail in any way
+            logger.debug("list of tools failed", exc_info=True)
+            return ListToolsObservation(
+                tools=[], metadata={"error": str(error), "error_type": "list_tools_failed"}
+            )
+        return ListToolsObservation(tools=tools)
+
+    def _observe_call(self, action: CallToolAction, timeout_s: float | None) -> CallToolObservation:
+        limit_s = MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s
+        try:
+            answer = self.call_tool(action.tool_name, action.arguments, limit_s)
+        except (ToolNotFoundError, InvalidArgumentsError, DeadlineExceededError) as error:
+            failed = ToolError(error_type=_ERROR_TYPES[type(error)], message=error.message)
+            return CallToolObservation(tool_name=action.tool_name, error=failed)
+        if answer.is_error:
+            failed = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=answer.text())
+            return CallToolObservation(
+                tool_name=action.tool_name, error=failed, reward=answer.reward
+            )
+        return CallToolObservation(
+            tool_name=action.tool_name,
+            result=answer.as_result(),
+            reward=answer.reward,
+            done=answer.terminated or answer.truncated,
+            truncated=answer.truncated,
+        )
+
+    def _hides(self, name: str) -> bool:
+        """Tells whether a server's tool of that name cannot be seen."""
+        return name in self._tools or name in RESERVED_TOOL_NAMES
+
+    def _list_served(self) -> list[ToolInfo]:
+        async def listed() -> list[ToolInfo]:
+            return await (await self._session.get()).list_tools()
+
+        return [] if self.mcp_server is None else self._loop.run(listed())
+
+    async def _call_served(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolAnswer:
+        return await (await self._session.get()).call_tool(name, arguments)
+
+    # Made when first asked for, so that a subclass can use them before `super().__init__()`, or
+    # without it.
+
+    @cached_property
+    def _tools(self) -> Toolbox:
+        return Toolbox(self)
+
+    @cached_property
+    def _loop(self) -> OwnLoop:
+        return OwnLoop()
+
+    @cached_property
+    def _session(self) -> Held[ServerSession]:
+        return Held(open_session(self.mcp_server))
+
+    @cached_property
+    def _turn(self) -> threading.Lock:
+        return threading.Lock()  # one `step_async` at a time, whichever threads they borrow
+
+
+async def _within(
+    answer: Coroutine[Any, Any, ToolAnswer], name: str, timeout_s: float | None
+) -> ToolAnswer:
+    """Waits for a tool's answer. Tools do not raise: a `TimeoutError` is the limit's."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await answer
+    except TimeoutError as error:
+        raise DeadlineExceededError(
+            f"Tool {name!r} timed out after {timeout_s} seconds", effect=Effect.UNKNOWN
+        ) from error

@@ -1,0 +1,167 @@
+"""A gRPC server over a host of sessions: services, limits, health, reflection, a graceful stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+import grpc
+from grpc_channelz.v1 import channelz
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from openenv_grpc.errors import UnavailableError
+from openenv_grpc.server import connect, episodes
+from openenv_grpc.server.admin import AdminServicer
+from openenv_grpc.server.catalog import CatalogServicer, Doors
+from openenv_grpc.server.tasks import TaskServicer
+from openenv_grpc.server.tools import ToolServicer
+from openenv_grpc.sessions import SessionHost
+from openenv_grpc.stream import StreamLimits
+from openenv_grpc.v1 import (
+    admin_pb2_grpc,
+    catalog_pb2_grpc,
+    task_pb2_grpc,
+    tool_pb2_grpc,
+)
+
+logger = logging.getLogger(__name__)
+
+SERVICES = (
+    "openenv_grpc.v1.SessionService",
+    "openenv_grpc.v1.EpisodeService",
+    "openenv_grpc.v1.ToolService",
+    "openenv_grpc.v1.CatalogService",
+    "openenv_grpc.v1.TaskService",
+    "openenv_grpc.v1.AdminService",
+)
+_STOCK_SERVICES = (
+    health.SERVICE_NAME,
+    reflection.SERVICE_NAME,
+    "grpc.channelz.v1.Channelz",
+)
+
+Drained = Callable[[float | None], None]
+"""Is told that the server drains, and the seconds that episodes under way may take."""
+
+
+class GrpcServer:
+    """Serves a host over gRPC while its block is entered.
+
+    `addresses` are `HOST:PORT` (port 0 for a free one) or `unix:PATH`.
+    """
+
+    def __init__(
+        self,
+        host: SessionHost,
+        *,
+        addresses: Sequence[str] = ("127.0.0.1:0",),
+        max_message_bytes: int = 100 * 2**20,
+        max_operations_per_session: int = 16,
+        stop_grace_s: float = 5.0,
+        doors: Doors | None = None,
+        on_drain: Drained | None = None,
+    ) -> None:
+        self._host = host
+        self._addresses = tuple(addresses)
+        self._stop_grace_s = stop_grace_s
+        self._on_drain = on_drain
+        self._limits = StreamLimits(
+            max_receive_bytes=max_message_bytes,
+            max_operations_per_session=max_operations_per_session,
+        )
+        self._doors = doors or self._own_doors
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+        self.ports: tuple[int, ...] = ()
+        """The ports bound, in the order of the addresses; 1 for a Unix socket."""
+
+    async def __aenter__(self) -> Self:
+        """Starts to serve.
+
+        Raises:
+            UnavailableError: an address cannot be bound.
+        """
+        self._server = server = grpc.aio.server(options=self._options())
+        self._add_services(server)
+        self.ports = tuple(self._bind(server, address) for address in self._addresses)
+        await server.start()
+        await self._say(health_pb2.HealthCheckResponse.SERVING)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Drains, and stops after the grace."""
+        self.drain(None)
+        assert self._server is not None
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._server.stop(self._stop_grace_s)
+
+    def drain(self, limit_s: float | None) -> int:
+        """Has the host take no new work. Returns the number of live sessions."""
+        already = self._host.draining
+        count = self._host.drain()
+        if self._on_drain is not None and not already:
+            self._on_drain(limit_s)
+        return count
+
+    async def stop_serving(self) -> None:
+        """Turns health to NOT_SERVING, and leaves the rest as it is."""
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def _say(self, state: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for service in ("", *SERVICES):
+            await self._health.set(service, state)
+
+    def _options(self) -> list[tuple[str, int]]:
+        size = self._limits.max_receive_bytes
+        return [
+            ("grpc.max_receive_message_length", size),
+            ("grpc.max_send_message_length", -1),  # the stream keeps to what its client takes
+            ("grpc.so_reuseport", 0),  # a port in use is an error, not shared
+            ("grpc.keepalive_time_ms", 15_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.http2.ping_timeout_ms", 10_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+
+    def _add_services(self, server: grpc.aio.Server) -> None:
+        host = self._host
+        server.add_generic_rpc_handlers(
+            (connect.handlers(host, self._limits), episodes.handlers(host))
+        )
+        tool_pb2_grpc.add_ToolServiceServicer_to_server(ToolServicer(host), server)
+        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(
+            CatalogServicer(host, self._doors), server
+        )
+        task_pb2_grpc.add_TaskServiceServicer_to_server(TaskServicer(host), server)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(host, self.drain), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, *_STOCK_SERVICES), server)
+        channelz.add_channelz_servicer(server)
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        try:
+            return server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise UnavailableError(
+                f"cannot listen on {address} for gRPC: the address is in use, or not this "
+                "machine's; choose another, or port 0 for a free one"
+            ) from error
+
+    def _own_doors(self, environment: str) -> list[tuple[str, str]]:
+        return [
+            ("grpc", address if address.startswith("unix:") else _with_port(address, port))
+            for address, port in zip(self._addresses, self.ports, strict=False)
+        ]
+
+
+def _with_port(address: str, port: int) -> str:
+    return f"{address.rpartition(':')[0]}:{port}"

@@ -1,0 +1,305 @@
+"""A server with all its doors: for use in another program (`Server`), or as one (`serve`)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+
+from openenv_grpc.app import App, read_mode
+from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
+from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.targets import load
+from openenv_grpc.types import ServerMode
+
+Target = str | App | EnvironmentDefinition
+"""An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
+
+MAX_MESSAGE_BYTES = 100 * 2**20
+
+
+class ServerOptions(TypedDict, total=False):
+    """The keyword arguments of `Server`, which tells of them."""
+
+    host: str
+    grpc_port: int | None
+    http_port: int | None
+    unix: str | os.PathLike[str] | None
+    insecure: bool
+    mode: ServerMode | str | None
+    max_sessions: int | None
+    session_timeout_s: float | None
+    max_message_bytes: int
+    redact_errors: bool
+
+
+class Server:
+    """Environments, and the doors to them.
+
+    ```python
+    async with Server("echo_env", grpc_port=0, http_port=0) as server:
+        print(server.grpc_address, server.http_address)
+        await server.wait_stopped()
+    ```
+
+    It runs on the loop that enters it. Leaving the block closes the doors, then all sessions.
+    """
+
+    def __init__(
+        self,
+        *targets: Target,
+        host: str = "127.0.0.1",
+        grpc_port: int | None = 50051,
+        http_port: int | None = 8000,
+        unix: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        mode: ServerMode | str | None = None,
+        max_sessions: int | None = None,
+        session_timeout_s: float | None = None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        redact_errors: bool = False,
+    ) -> None:
+        """Finds the environments, of which the first is the default. Opens no door yet.
+
+        A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP, WebSocket
+        and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that is not
+        loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
+        `max_sessions` and `session_timeout_s` come before what the environments say of themselves.
+        `redact_errors` keeps the text of an environment's exceptions from clients.
+
+        Raises:
+            ConfigurationError: there is no such environment, or an option makes no sense.
+        """
+        if not targets:
+            raise ConfigurationError("name an environment to serve")
+        if grpc_port is None and http_port is None and unix is None:
+            raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if not insecure and not _is_loopback(host):
+            raise ConfigurationError(
+                f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
+                "127.0.0.1, or say insecure (--insecure) if that is meant"
+            )
+        overrides = _given(
+            mode=None if mode is None else read_mode(mode),
+            max_sessions=max_sessions,
+            session_timeout_s=session_timeout_s,
+        )
+        definitions = [replace(_definition(target), **overrides) for target in targets]
+        try:
+            self._manager = SessionManager(
+                definitions, EngineSettings(redact_errors=redact_errors)
+            )
+        except TypeError as error:  # a factory that builds no environment
+            raise ConfigurationError(str(error)) from error
+        self._host = host
+        self._grpc_port = grpc_port
+        self._http_port = http_port
+        self._unix = None if unix is None else Path(unix)
+        self._max_message_bytes = max_message_bytes
+        self._stack = AsyncExitStack()
+        self._stopped = asyncio.Event()
+        self.grpc_address: str | None = None
+        """`HOST:PORT` of gRPC, once it listens."""
+        self.http_address: str | None = None
+        """`HOST:PORT` of HTTP, WebSocket and MCP, once they listen."""
+
+    @property
+    def unix_path(self) -> str | None:
+        """Path of the gRPC socket, if there is one."""
+        return None if self._unix is None else str(self._unix)
+
+    async def __aenter__(self) -> Self:
+        """Opens the doors.
+
+        Raises:
+            ConfigurationError: one cannot be opened. Those before it are closed again.
+        """
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._manager)
+            await self._open_grpc(stack)
+            await self._open_http(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stopped.set()
+        await self._stack.aclose()
+
+    def stop(self) -> None:
+        """Has `wait_stopped` return, so that whoever waits leaves the block."""
+        self._stopped.set()
+
+    async def wait_stopped(self) -> None:
+        """Waits for `stop`."""
+        await self._stopped.wait()
+
+    async def _open_grpc(self, stack: AsyncExitStack) -> None:
+        addresses = []
+        if self._grpc_port is not None:
+            addresses.append(_address(self._host, self._grpc_port))
+        if self._unix is not None:
+            _refuse_live_socket(self._unix)
+            addresses.append(f"unix:{self._unix}")
+        if not addresses:
+            return
+        # Here, so that importing the package, which exports `Server`, stays quick.
+        from openenv_grpc.server import GrpcServer
+
+        server = GrpcServer(
+            self._manager, addresses=addresses, max_message_bytes=self._max_message_bytes
+        )
+        try:
+            await stack.enter_async_context(server)
+        except (OSError, RuntimeError) as error:
+            raise _cannot_listen(" or ".join(addresses), "--grpc-port", error) from error
+        if self._unix is not None:
+            stack.callback(self._unix.unlink, missing_ok=True)
+            self._unix.chmod(0o600)  # whoever can write to it drives the environments
+        if self._grpc_port is not None:
+            self.grpc_address = _address(self._host, server.ports[0])
+
+    async def _open_http(self, stack: AsyncExitStack) -> None:
+        if self._http_port is None:
+            return
+        from openenv_bridge import Bridge  # as above; and it brings aiohttp
+
+        bridge = Bridge(
+            self._manager,
+            address=self._host,
+            port=self._http_port,
+            grpc_address=self.grpc_address,
+            max_message_bytes=self._max_message_bytes,
+        )
+        try:
+            await stack.enter_async_context(bridge)
+        except OSError as error:
+            address = _address(self._host, self._http_port)
+            raise _cannot_listen(address, "--http-port", error) from error
+        self.http_address = _address(self._host, bridge.port)
+
+
+def serve(
+    *targets: Target,
+    on_ready: Callable[[Server], None] | None = None,
+    **options: Unpack[ServerOptions],
+) -> None:
+    """Serves environments until SIGINT or SIGTERM; a second one does not wait for sessions to end.
+
+    Takes what `Server` takes. `on_ready` is called once every door listens.
+
+    Raises:
+        ConfigurationError: an environment, an option or a port is not to be had.
+    """
+    with asyncio.Runner(loop_factory=_fast_loop_factory()) as runner:
+        runner.run(_serve_until_signal(targets, on_ready, options))
+
+
+async def _serve_until_signal(
+    targets: tuple[Target, ...],
+    on_ready: Callable[[Server], None] | None,
+    options: ServerOptions,
+) -> None:
+    server = Server(*targets, **options)
+    with _stopping_on_signals(server.stop):
+        async with server:
+            if on_ready is not None:
+                on_ready(server)
+            await server.wait_stopped()
+
+
+@contextmanager
+def _stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop` at the first signal; the next one ends the process as if nobody handled it."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def ask() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    try:
+        for number in signals:
+            loop.add_signal_handler(number, ask)
+    except (NotImplementedError, RuntimeError, ValueError):
+        # Windows, or not the main thread: Ctrl-C arrives as KeyboardInterrupt or not at all.
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # not there on Windows
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _definition(target: Target) -> EnvironmentDefinition:
+    match target:
+        case str():
+            return load(target)
+        case App():
+            return target.definition
+        case EnvironmentDefinition():
+            return target
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _cannot_listen(address: str, option: str, error: Exception) -> ConfigurationError:
+    reason = " ".join(str(error).split())
+    return ConfigurationError(
+        f"cannot listen on {address}: {reason}; stop what listens there, or choose another port "
+        f"({option}, 0 for a free one)"
+    )
+
+
+def _refuse_live_socket(path: Path) -> None:
+    """Sees to it that nobody's socket or file is taken away, which binding would do."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConfigurationError(f"{path} is there already and is no socket; choose another path")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return  # left behind by a server that was killed
+    raise ConfigurationError(f"a server listens on {path} already; choose another path")

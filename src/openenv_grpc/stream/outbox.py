@@ -1,0 +1,94 @@
+"""What waits to be sent on a stream: pieces of messages, joined as far as they are ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+COALESCED_BYTES = 256 * 2**10
+"""Where a joined message stops. A larger piece goes alone."""
+
+
+def varint(number: int) -> bytes:
+    """Writes a protobuf varint; negative numbers take ten bytes, as protobuf has it."""
+    if 0 <= number < 0x80:
+        return _SMALL[number]
+    number &= 0xFFFF_FFFF_FFFF_FFFF
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_SMALL = tuple(bytes([number]) for number in range(0x80))
+
+_PIECE = b"\x12"  # field 2, length-delimited: `operations` of a request, `outcomes` of a response
+
+
+def frame(content: bytes, prefix: bytes = b"") -> bytes:
+    """Makes a piece of an operation or outcome: an entry of field 2.
+
+    Protobuf joins repeated fields of concatenated messages, so pieces join by concatenation; and
+    fields may come in any order, so `prefix` can add one to a message that is serialized already.
+    """
+    return b"".join((_PIECE, varint(len(prefix) + len(content)), prefix, content))
+
+
+class Outbox:
+    """Collects pieces, and hands out messages. One task takes; any code on the loop puts."""
+
+    def __init__(self, *, limit_bytes: int = COALESCED_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.size_bytes = 0
+        self._pieces: deque[bytes] = deque()
+        self._closed = False
+        self._taker: asyncio.Future[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def put(self, piece: bytes) -> None:
+        """Adds a piece. An empty one makes a message of its own if nothing else goes out."""
+        self._pieces.append(piece)
+        self.size_bytes += len(piece)
+        self._wake()
+
+    def close(self) -> None:
+        """Has `take` return `None` once all is taken."""
+        self._closed = True
+        self._wake()
+
+    async def take(self) -> bytes | None:
+        """Returns the next message, as soon as there is one; `None` after `close`."""
+        while not self._pieces:
+            if self._closed:
+                return None
+            self._taker = asyncio.get_running_loop().create_future()
+            await self._taker
+        pieces = self._pieces
+        first = pieces.popleft()
+        if not pieces or len(first) + len(pieces[0]) > self.limit_bytes:
+            self._taken(len(first))
+            return first
+        joined, size = [first], len(first)
+        while pieces and size + len(pieces[0]) <= self.limit_bytes:
+            size += len(pieces[0])
+            joined.append(pieces.popleft())
+        self._taken(size)
+        return b"".join(joined)
+
+    async def below(self, size_bytes: int) -> None:
+        """Waits until less than that is unsent."""
+        while self.size_bytes >= size_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    def _taken(self, size: int) -> None:
+        self.size_bytes -= size
+        self._room.set()
+
+    def _wake(self) -> None:
+        taker = self._taker
+        if taker is not None and not taker.done():
+            taker.set_result(None)

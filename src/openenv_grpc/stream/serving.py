@@ -1,0 +1,323 @@
+"""One `Connect` stream at its server's end: operations in, outcomes out, any number of sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.metadata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from openenv_grpc.errors import (
+    Effect,
+    InvalidRequestError,
+    NotSupportedError,
+    OpenEnvError,
+    OutcomeTooLargeError,
+    ProtocolViolationError,
+    SessionNotFoundError,
+)
+from openenv_grpc.sessions import (
+    Attachment,
+    Kind,
+    Operation,
+    Reply,
+    SessionHost,
+    SessionPort,
+)
+from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire import status
+from openenv_grpc.wire.operations import ConnectCodec, failed_outcome
+
+DEFAULT_RECEIVE_BYTES = 4 * 2**20
+"""What a client takes that does not say how much."""
+
+FEATURES = ("evaluate",)
+
+_KINDS = {
+    "step": Kind.STEP,
+    "reset_episode": Kind.RESET,
+    "get_state": Kind.STATE,
+    "evaluate": Kind.EVALUATE,
+    "close": Kind.CLOSE,
+}
+_FRAME_BYTES = 32  # more than what stands around an outcome in a message
+_CODEC = ConnectCodec()
+
+
+class Duplex(Protocol):
+    """Where messages come from and go to."""
+
+    async def read(self) -> bytes | None:
+        """Returns the next message; `None` at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Sends a message. Raises `ConnectionError` if nobody is there any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """How much a stream takes."""
+
+    max_receive_bytes: int = 100 * 2**20
+    max_unsent_bytes: int = 32 * 2**20
+    """Unsent outcomes past which no further operation is read."""
+    max_operations_per_session: int = 16
+    """Told to the client; the session enforces it."""
+
+
+async def serve_stream(
+    duplex: Duplex, host: SessionHost, *, peer: str, limits: StreamLimits | None = None
+) -> None:
+    """Serves a stream until its end, then ends the sessions that were opened on it.
+
+    When the client ends its side, operations under way are still done and answered.
+
+    Raises:
+        ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+    """
+    async with host.attach(peer=peer) as attachment:
+        stream = _ServerStream(host, attachment, limits or StreamLimits())
+        writing = asyncio.create_task(stream.write_to(duplex))
+        reading = asyncio.create_task(stream.read_from(duplex))
+        try:
+            await asyncio.wait((writing, reading), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done() and reading.exception() is None:
+                await writing  # what is under way is still answered
+        finally:
+            writing.cancel()
+            reading.cancel()
+            ended = await asyncio.gather(reading, writing, return_exceptions=True)
+    for failure in ended:
+        if isinstance(failure, OpenEnvError) or (
+            isinstance(failure, Exception) and not isinstance(failure, ConnectionError)
+        ):
+            raise failure
+
+
+class _Held:
+    """A session on this stream."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.prefix = b"\x08" + varint(number) if number else b""  # field 1, the session's number
+        self.port: SessionPort | None = None
+
+
+class _ServerStream:
+    def __init__(self, host: SessionHost, attachment: Attachment, limits: StreamLimits) -> None:
+        self._host = host
+        self._attachment = attachment
+        self._limits = limits
+        self._outbox = Outbox()
+        self._sessions: dict[int, _Held] = {}
+        self._used: set[int] = set()  # numbers are never used again
+        self._pending = 0  # operations without an outcome
+        self._ended = False  # the client sends no more
+        self._outcome_limit = DEFAULT_RECEIVE_BYTES - _FRAME_BYTES
+
+    async def read_from(self, duplex: Duplex) -> None:
+        """Takes what the client sends, to the end."""
+        while (data := await duplex.read()) is not None:
+            self._take(data)
+            await self._outbox.below(self._limits.max_unsent_bytes)
+        self._ended = True
+        self._close_if_done()
+
+    async def write_to(self, duplex: Duplex) -> None:
+        """Sends what is ready, to the end."""
+        while (data := await self._outbox.take()) is not None:
+            await duplex.write(data)
+
+    def _close_if_done(self) -> None:
+        if self._ended and self._pending == 0:
+            self._outbox.close()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            request = session_pb2.ConnectRequest.FromString(data)
+        except DecodeError as error:
+            raise ProtocolViolationError(
+                "a message of the stream is no ConnectRequest; the stream ends here"
+            ) from error
+        if request.HasField("client"):
+            self._greet(request.client)
+        elif not request.operations:
+            self._outbox.put(b"")  # answers a heartbeat
+        for operation in request.operations:
+            try:
+                self._operate(operation)
+            except OpenEnvError as error:
+                self._fail(operation, error)
+
+    def _greet(self, client: session_pb2.ClientHello) -> None:
+        limit = client.max_receive_size_bytes or DEFAULT_RECEIVE_BYTES
+        self._outcome_limit = max(limit - _FRAME_BYTES, 0)
+        self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
+        response = session_pb2.ConnectResponse()
+        hello = response.server
+        hello.name = "openenv-grpc"
+        hello.version = importlib.metadata.version("openenv-grpc")
+        hello.max_receive_size_bytes = self._limits.max_receive_bytes
+        hello.features.extend(FEATURES)
+        hello.environments.extend(self._host.environments)
+        hello.max_operations_per_session = self._limits.max_operations_per_session
+        self._outbox.put(response.SerializeToString())
+
+    def _operate(self, operation: session_pb2.Operation) -> None:
+        if operation.session < 0:
+            raise InvalidRequestError("a session's number is at least 0")
+        arm = operation.WhichOneof("kind")
+        match arm:
+            case "open":
+                self._open(operation)
+            case "cancel":
+                self._cancel(operation)
+            case "attach" | "snapshot":
+                raise NotSupportedError(f"this server does not offer {arm}")
+            case None:
+                raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
+            case _:
+                self._submit(operation, arm)
+
+    def _open(self, operation: session_pb2.Operation) -> None:
+        number = operation.session
+        if number in self._used:
+            raise InvalidRequestError(f"session {number} was opened before; choose another number")
+        _refuse_what_is_not_offered(operation.open)
+        held = _Held(number)
+        opening = _operation(operation, Kind.OPEN, "open")
+        self._start(held, operation.open.environment, opening)
+
+    def _start(self, held: _Held, environment: str, opening: Operation | None) -> None:
+        """Opens a session; raises, and leaves nothing behind, if it is refused."""
+        deliver = None
+        if opening is not None:
+            self._pending += 1
+            deliver = partial(self._deliver, held)
+        try:
+            held.port = self._attachment.open(
+                environment,
+                operation=opening,
+                deliver=deliver,
+                on_lost=partial(self._lost, held),
+            )
+        except OpenEnvError as error:
+            if opening is not None:
+                self._pending -= 1
+            error.session_lost = True
+            raise
+        self._used.add(held.number)
+        self._sessions[held.number] = held
+
+    def _submit(self, operation: session_pb2.Operation, arm: str) -> None:
+        held = self._sessions.get(operation.session)
+        if held is None:
+            if operation.session != 0 or 0 in self._used:
+                raise SessionNotFoundError(
+                    f"session {operation.session} is not open on this stream; send open first"
+                )
+            held = _Held(0)
+            self._start(held, "", None)
+        port = held.port
+        assert port is not None  # set before it is among the sessions
+        if operation.acknowledged_id:
+            port.acknowledge(operation.acknowledged_id)
+        submitted = _operation(operation, _KINDS[arm], arm)
+        self._pending += 1
+        port.submit(submitted, partial(self._deliver, held))
+
+    def _cancel(self, operation: session_pb2.Operation) -> None:
+        held = self._sessions.get(operation.session)
+        if held is None or held.port is None:
+            raise SessionNotFoundError(f"session {operation.session} is not open on this stream")
+        effect = held.port.cancel(operation.cancel.request_id)
+        outcome = session_pb2.Outcome(control_id=operation.control_id)
+        outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
+        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+
+    def _deliver(self, held: _Held, reply: Reply) -> None:
+        content = reply.content
+        if len(content) > self._outcome_limit:
+            content = self._too_large(reply)
+        self._outbox.put(frame(content, held.prefix))
+        if reply.operation.kind is Kind.CLOSE and reply.error is None:
+            self._sessions.pop(held.number, None)
+        self._pending -= 1
+        if self._ended:
+            self._close_if_done()
+
+    def _too_large(self, reply: Reply) -> bytes:
+        error = OutcomeTooLargeError(
+            f"the outcome has {len(reply.content)} bytes, and the client takes "
+            f"{self._outcome_limit}; have the client say a higher max_receive_size_bytes",
+            effect=Effect.DONE if reply.error is None else reply.error.effect,
+            metadata={"size_bytes": str(len(reply.content))},
+        )
+        return failed_outcome(error, request_id=reply.operation.request_id or 0)
+
+    def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
+        self._sessions.pop(held.number, None)
+        outcome = session_pb2.Outcome()
+        outcome.event.event_time.GetCurrentTime()
+        status.encode_error(outcome.event.session_lost, error)
+        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+
+    def _fail(self, operation: session_pb2.Operation, error: OpenEnvError) -> None:
+        content = failed_outcome(
+            error, request_id=operation.request_id, control_id=operation.control_id
+        )
+        self._outbox.put(frame(content, _Held(operation.session).prefix))
+
+
+def _operation(message: session_pb2.Operation, kind: Kind, arm: str) -> Operation:
+    if message.request_id < 0:
+        raise InvalidRequestError("a request_id is at least 0")
+    payload = getattr(message, arm)  # the arm that is set
+    timeout_s = None
+    if message.HasField("timeout"):
+        timeout_s = message.timeout.ToNanoseconds() / 1e9
+        if timeout_s <= 0:
+            raise InvalidRequestError("a timeout is longer than 0; leave it out for no limit")
+    return Operation(
+        kind=kind,
+        codec=_CODEC,
+        payload=payload,
+        request_id=message.request_id,
+        digest=digest(arm, payload.SerializeToString()) if message.request_id else b"",
+        timeout_s=timeout_s,
+    )
+
+
+def digest(arm: str, content: bytes) -> bytes:
+    """Tells contents apart; short ones stand for themselves."""
+    if len(content) > 64:
+        content = hashlib.blake2b(content, digest_size=16).digest()
+    return arm.encode() + b"\0" + content
+
+
+_NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
+    "resume_window": lambda message: message.HasField("resume_window"),
+    "resume_key": lambda message: bool(message.resume_key),
+    "group": lambda message: bool(message.group),
+    "queue_timeout": lambda message: message.HasField("queue_timeout"),
+    "snapshot_id": lambda message: bool(message.snapshot_id),
+    "progress": lambda message: message.progress,
+    "events": lambda message: message.events,
+    "agent_access": lambda message: message.agent_access,
+}
+
+
+def _refuse_what_is_not_offered(message: session_pb2.Open) -> None:
+    for name, asked in _NOT_OFFERED.items():
+        if asked(message):
+            raise NotSupportedError(
+                f"this server does not offer {name}; open without it", session_lost=True
+            )

@@ -1,0 +1,5 @@
+"""What `serve` is given, a name, a folder or a class, turned into an environment's definition."""
+
+from openenv_grpc.targets.target import Overrides, load
+
+__all__ = ["Overrides", "load"]

@@ -1,0 +1,107 @@
+"""An environment's action, observation and state classes, read off its annotations."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import RootModel
+
+from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.mcp_environment import MCPEnvironment
+from openenv_grpc.serialization import model_type
+from openenv_grpc.tools import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+)
+from openenv_grpc.types import Action, Observation, State
+
+
+FRAMEWORKS = ("openenv_grpc.", "openenv.core.")
+"""Modules whose classes an author derives from. Their type parameters say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTypes:
+    """What annotations tell; `None` where they do not."""
+
+    action: Any = None
+    observation: Any = None
+    state: Any = State
+
+
+def find_types(factory: Any) -> FoundTypes:
+    """Reads the classes off an environment's class, or off the class that a function returns.
+
+    Type parameters count first (`Environment[Move, Board, State]`), then the annotations of `step`,
+    `_step_impl`, `reset` and `state`. An environment with tools takes tool calls besides.
+
+    Raises:
+        ConfigurationError: it is no environment.
+    """
+    cls = factory if isinstance(factory, type) else _hints(factory).get("return")
+    if not isinstance(cls, type):
+        return FoundTypes()
+    members = dict(inspect.getmembers_static(cls))
+    for name in ("reset", "step"):
+        if name not in members:
+            raise ConfigurationError(
+                f"{cls.__module__}:{cls.__qualname__} is no environment: it has no {name}(); derive "
+                "it from openenv_grpc.Environment"
+            )
+    action, observation, state = _type_parameters(cls)
+    steps = [_hints(members.get(name)) for name in ("step", "step_async", "_step_impl")]
+    reset, state_property = _hints(members["reset"]), members.get("state")
+    getter = state_property.fget if isinstance(state_property, property) else None
+    found = FoundTypes(
+        action=_first_model([action, *(hints.get("action") for hints in steps)]),
+        observation=_first_model(
+            [observation, *(hints.get("return") for hints in steps), reset.get("return")]
+        ),
+        state=_first_model([state, _hints(getter).get("return")]) or State,
+    )
+    return _with_tools(found) if issubclass(cls, MCPEnvironment) else found
+
+
+def _with_tools(found: FoundTypes) -> FoundTypes:
+    if found.action in (None, Action, CallToolAction, ListToolsAction):
+        return replace(found, action=CallToolAction, observation=CallToolObservation)
+    outputs = CallToolObservation | ListToolsObservation
+    if found.observation not in (None, Observation):
+        outputs = found.observation | outputs
+    return replace(
+        found,
+        action=found.action | CallToolAction | ListToolsAction,
+        observation=RootModel[outputs],
+    )
+
+
+def _type_parameters(cls: type) -> tuple[Any, Any, Any]:
+    """Returns what the nearest `Environment[A, O, S]` among the author's bases is given."""
+    for base in cls.__mro__:
+        if base.__module__.startswith(FRAMEWORKS):
+            break
+        for generic in base.__dict__.get("__orig_bases__", ()):
+            origin, arguments = typing.get_origin(generic), typing.get_args(generic)
+            # By name, since the reference's class is served too.
+            if origin is not None and origin.__name__ == "Environment" and len(arguments) == 3:
+                return arguments[0], arguments[1], arguments[2]
+    return None, None, None
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    if function is None:
+        return {}
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # annotations may name what an author imports for type checkers alone
+        return {}
+
+
+def _first_model(candidates: Iterable[Any]) -> Any:
+    return next((found for found in candidates if model_type(found)), None)

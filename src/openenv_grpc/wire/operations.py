@@ -1,0 +1,188 @@
+"""The codecs of the gRPC doors: operations read from protos, results written as protos."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
+from openenv_grpc.serialization import BESIDE, model_fields
+from openenv_grpc.sessions import (
+    Closed,
+    EnvironmentSpec,
+    Evaluated,
+    Observed,
+    Opened,
+    Operation,
+    ResetArguments,
+    Result,
+    StateRead,
+    StepArguments,
+    ToolCall,
+)
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
+from openenv_grpc.wire import payloads, status
+
+MAX_EPISODE_ID = 255
+
+
+class _Observation(Protocol):
+    """The fields that all messages with an observation share."""
+
+    reward: float
+    terminated: bool
+    truncated: bool
+
+    @property
+    def observation(self) -> payload_pb2.Payload: ...
+
+
+class _Verdict(Protocol):
+    """The fields that all messages with a verdict share."""
+
+    reward: float
+    terminated: bool
+    truncated: bool
+
+
+class ProtoCodec:
+    """Reads what the messages of both services have in common: fields of the same names."""
+
+    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
+        """Reads a `ResetEpisode` or a `ResetRequest`."""
+        message: session_pb2.ResetEpisode | episode_pb2.ResetRequest = operation.payload
+        keywords: dict[str, JsonValue] = {}
+        if message.HasField("options"):
+            keywords = payloads.decode_object(message.options, what="options")
+            for name in ("seed", "episode_id"):
+                if name in keywords:
+                    raise InvalidRequestError(f"{name} has a field of its own beside the options")
+        if message.HasField("seed"):
+            keywords["seed"] = message.seed
+        if message.episode_id:
+            if len(message.episode_id) > MAX_EPISODE_ID:
+                raise InvalidRequestError(f"an episode_id has at most {MAX_EPISODE_ID} characters")
+            keywords["episode_id"] = message.episode_id
+        return ResetArguments(keywords=keywords, strict=True)
+
+    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
+        """Reads a `Step` or a `StepRequest`."""
+        message: session_pb2.Step | episode_pb2.StepRequest = operation.payload
+        action = payloads.read_action(message.action, spec.action_reader)
+        if not message.HasField("options"):
+            return StepArguments(action=action)
+        keywords = payloads.decode_object(message.options, what="options")
+        return StepArguments(action=action, keywords=keywords, strict=True)
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Refuses: tools have a codec of their own."""
+        raise InternalError("this codec reads no tool calls")
+
+
+class ConnectCodec(ProtoCodec):
+    """Writes the `Outcome`s of a stream, without the session's number, which is the stream's."""
+
+    def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
+        """Writes the outcome of an operation that went well."""
+        outcome = session_pb2.Outcome()
+        if operation.request_id:
+            outcome.request_id = operation.request_id
+        match result:
+            case Observed() if operation.payload.DESCRIPTOR is session_pb2.Step.DESCRIPTOR:
+                fill_observed(outcome.step, result)
+                outcome.step.rewards.update(result.rewards)
+            case Observed():
+                fill_observed(outcome.reset_episode, result)
+                outcome.reset_episode.episode_id = result.episode_id or ""
+            case StateRead():
+                fill_state(outcome.get_state, result)
+            case Evaluated():
+                fill_verdict(outcome.evaluate, result)
+                outcome.evaluate.SetInParent()
+                outcome.evaluate.rewards.update(result.rewards)
+            case Opened():
+                outcome.open.session_id = result.session_id
+                outcome.open.environment = result.environment
+            case Closed():
+                outcome.close.SetInParent()
+                outcome.close.step_count = result.step_count
+            case _:
+                raise InternalError(f"a stream has no outcome for {type(result).__name__}")
+        return outcome.SerializeToString()
+
+    def write_error(
+        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
+    ) -> bytes:
+        """Writes the outcome of a failed operation."""
+        return failed_outcome(error, request_id=operation.request_id or 0)
+
+
+def failed_outcome(error: OpenEnvError, *, request_id: int = 0, control_id: int = 0) -> bytes:
+    """Writes an `Outcome` with an error, without the session's number."""
+    outcome = session_pb2.Outcome(request_id=request_id, control_id=control_id)
+    status.encode_error(outcome.error, error)
+    return outcome.SerializeToString()
+
+
+class UnaryCodec(ProtoCodec):
+    """Writes the responses of `EpisodeService`."""
+
+    def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
+        """Writes the response of an operation that went well."""
+        response: Any
+        match result:
+            case Observed() if operation.payload.DESCRIPTOR is episode_pb2.StepRequest.DESCRIPTOR:
+                response = episode_pb2.StepResponse(rewards=result.rewards)
+                fill_observed(response, result)
+            case Observed():
+                response = episode_pb2.ResetResponse(episode_id=result.episode_id or "")
+                fill_observed(response, result)
+            case StateRead():
+                response = episode_pb2.GetStateResponse()
+                fill_state(response, result)
+            case Evaluated():
+                response = episode_pb2.EvaluateResponse(rewards=result.rewards)
+                fill_verdict(response, result)
+            case Opened():
+                response = episode_pb2.OpenResponse(
+                    session_id=result.session_id, environment=result.environment
+                )
+            case Closed():
+                response = episode_pb2.CloseResponse(step_count=result.step_count)
+            case _:
+                raise InternalError(f"there is no response for {type(result).__name__}")
+        content: bytes = response.SerializeToString()
+        return content
+
+    def write_error(
+        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
+    ) -> bytes:
+        """Writes nothing: a failed call ends with a status."""
+        return b""
+
+
+def fill_observed(message: _Observation, result: Observed) -> None:
+    """Fills observation, reward and end."""
+    payloads.encode_payload(message.observation, model_fields(result.observation, beside=BESIDE))
+    fill_verdict(message, result)
+
+
+def fill_verdict(message: _Verdict, result: Observed | Evaluated) -> None:
+    """Fills reward and end."""
+    if result.reward is not None:
+        message.reward = float(result.reward)
+    if result.truncated:
+        message.truncated = True
+    elif result.done:
+        message.terminated = True
+
+
+def fill_state(
+    message: session_pb2.GetStateResult | episode_pb2.GetStateResponse, result: StateRead
+) -> None:
+    """Fills the state."""
+    state = result.state
+    plain = {} if state is None else state if isinstance(state, dict) else model_fields(state)
+    payloads.encode_payload(message.state, plain)
+    message.episode_id = result.episode_id or ""
+    message.step_count = result.step_count

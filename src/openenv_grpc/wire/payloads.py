@@ -1,0 +1,135 @@
+"""Python values to `Payload` messages and back: JSON, with arrays and bytes beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import payload_pb2
+from openenv_grpc.wire import tensors
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def encode_payload(message: payload_pb2.Payload, value: object) -> None:
+    """Fills a payload in place. Arrays and bytes go beside the JSON, never into it.
+
+    Raises:
+        UnserializableResultError: the value holds something that JSON cannot carry.
+    """
+    value = _lift(value, "", message)
+    message.json = dump_json(value, non_finite="strings").decode()
+
+
+def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
+    """Returns the value with `None` for arrays and bytes, which become attachments.
+
+    What holds none is returned as it is, not copied: that is nearly all.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        return _lift_items(value, value.items(), pointer, message)
+    if kind is list or kind is tuple:
+        return _lift_items(value, enumerate(value), pointer, message)
+    if kind is bytes or kind is bytearray or tensors.is_array(value):
+        attachment = message.attachments.add()
+        attachment.pointer = pointer
+        tensors.encode_tensor(attachment.tensor, value)
+        return None
+    return value
+
+
+def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.Payload) -> Any:
+    lifted = container
+    for key, value in items:
+        if type(value) in _SCALARS:
+            continue
+        place = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        changed = _lift(value, place, message)
+        if changed is value:
+            continue
+        if lifted is container:
+            lifted = dict(container) if isinstance(container, dict) else list(container)
+        lifted[key] = changed
+    return lifted
+
+
+def decode_payload(message: payload_pb2.Payload) -> JsonValue:
+    """Returns the value, with arrays and bytes where they belong.
+
+    Raises:
+        InvalidRequestError: it is no JSON, or an attachment does not fit.
+    """
+    value = parse_json(_text(message))
+    for attachment in message.attachments:
+        value = _insert(value, attachment)
+    return value
+
+
+def decode_object(message: payload_pb2.Payload, *, what: str) -> dict[str, JsonValue]:
+    """Returns the value, which has to be an object. Raises `InvalidRequestError`."""
+    value = decode_payload(message)
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{what} have to be a JSON object, not {json_kind(value)}")
+    return value
+
+
+def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
+    """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
+    if not message.attachments:
+        return reader.from_json(_text(message))
+    return reader.from_value(decode_payload(message))
+
+
+def _text(message: payload_pb2.Payload) -> str:
+    match message.WhichOneof("content"):
+        case "json":
+            return message.json
+        case "typed":
+            raise NotSupportedError(
+                "payloads are taken as `json`; the environment has no message type of its own"
+            )
+        case _:
+            raise InvalidRequestError("a payload has no content; set `json`")
+
+
+def _insert(value: JsonValue, attachment: payload_pb2.Attachment) -> JsonValue:
+    """Puts an attachment into its place, and returns the whole."""
+    pointer = attachment.pointer
+    content = tensors.decode_tensor(attachment.tensor)
+    if pointer == "":
+        if value is not None:
+            raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
+        return content
+    *path, last = _parts(pointer)
+    container = value
+    for part in path:
+        container = _child(container, part, pointer)
+    if _child(container, last, pointer) is not None:
+        raise InvalidRequestError(
+            f"the JSON has to have null at {pointer}, where an attachment goes"
+        )
+    container[int(last) if isinstance(container, list) else last] = content
+    return value
+
+
+def _parts(pointer: str) -> list[str]:
+    if not pointer.startswith("/"):
+        raise InvalidRequestError(
+            f"an attachment's pointer starts with a slash, unlike {pointer!r}"
+        )
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
+
+
+def _child(container: JsonValue, part: str, pointer: str) -> JsonValue:
+    if isinstance(container, dict) and part in container:
+        return container[part]
+    if isinstance(container, list) and part.isascii() and part.isdigit():
+        index = int(part) if len(part) < 10 else len(container)
+        if index < len(container):
+            return container[index]
+    raise InvalidRequestError(f"the JSON has no place {pointer}, where an attachment goes")

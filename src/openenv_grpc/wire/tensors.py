@@ -1,0 +1,105 @@
+"""Arrays and bytes to `Tensor` messages and back, with one copy at most on each side."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
+from openenv_grpc.v1 import tensor_pb2
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RAW = tensor_pb2.DATA_TYPE_RAW
+
+_NAMES = {
+    tensor_pb2.DATA_TYPE_BOOL: "bool",
+    tensor_pb2.DATA_TYPE_INT8: "int8",
+    tensor_pb2.DATA_TYPE_INT16: "int16",
+    tensor_pb2.DATA_TYPE_INT32: "int32",
+    tensor_pb2.DATA_TYPE_INT64: "int64",
+    tensor_pb2.DATA_TYPE_UINT8: "uint8",
+    tensor_pb2.DATA_TYPE_UINT16: "uint16",
+    tensor_pb2.DATA_TYPE_UINT32: "uint32",
+    tensor_pb2.DATA_TYPE_UINT64: "uint64",
+    tensor_pb2.DATA_TYPE_FLOAT16: "float16",
+    tensor_pb2.DATA_TYPE_BFLOAT16: "bfloat16",
+    tensor_pb2.DATA_TYPE_FLOAT32: "float32",
+    tensor_pb2.DATA_TYPE_FLOAT64: "float64",
+}
+_TYPES = {name: data_type for data_type, name in _NAMES.items()}
+_ITEM_BYTES = {
+    data_type: 1 if name == "bool" else int(name.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+    for data_type, name in _NAMES.items()
+}
+_MAX_DIMENSIONS = 32
+
+
+def is_array(value: object) -> bool:
+    """Tells whether a value is a numpy array that a tensor can carry."""
+    numpy = sys.modules.get("numpy")  # where it was never imported there are no arrays
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.name in _TYPES
+
+
+def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
+    """Fills a tensor from an array, or from bytes as they are."""
+    if isinstance(value, bytes | bytearray):
+        message.data_type = RAW
+        message.shape.append(len(value))
+        message.data = bytes(value)
+        return
+    message.data_type = _TYPES[value.dtype.name]
+    message.shape.extend(value.shape)
+    if value.dtype.byteorder == ">" or (sys.byteorder == "big" and value.dtype.byteorder == "="):
+        value = value.astype(value.dtype.newbyteorder("<"))
+    message.data = value.tobytes()
+
+
+def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
+    """Returns the array, read-only and over the message's own bytes; or the bytes.
+
+    `bfloat16` needs the package ml_dtypes, and without it comes as `uint16` bit patterns.
+
+    Raises:
+        InvalidRequestError: type, shape and number of bytes do not fit together.
+        MissingDependencyError: it is an array, and numpy is not installed.
+    """
+    data, shape = message.data, list(message.shape)
+    if message.data_type == RAW:
+        if shape != [len(data)]:
+            raise InvalidRequestError(
+                f"a raw tensor of {len(data)} bytes has the shape [{len(data)}], not {shape}"
+            )
+        return data
+    name = _NAMES.get(message.data_type)
+    if name is None:
+        raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
+    if len(shape) > _MAX_DIMENSIONS or any(length < 0 for length in shape):
+        raise InvalidRequestError(
+            f"a tensor's shape has up to {_MAX_DIMENSIONS} lengths of at least 0, not {shape}"
+        )
+    size_bytes = math.prod(shape) * _ITEM_BYTES[message.data_type]
+    if size_bytes != len(data):
+        raise InvalidRequestError(
+            f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
+        )
+    return _view(data, name, shape)
+
+
+def _view(data: bytes, name: str, shape: list[int]) -> NDArray[Any]:
+    try:
+        import numpy  # an extra, needed by those alone who exchange arrays
+    except ImportError as error:
+        raise MissingDependencyError(
+            "arrays need numpy: pip install 'openenv-grpc[numpy]'"
+        ) from error
+    if name == "bfloat16":
+        try:
+            import ml_dtypes  # numpy itself has no bfloat16
+        except ImportError:
+            name = "uint16"
+        else:
+            return numpy.frombuffer(data, ml_dtypes.bfloat16).reshape(shape)
+    return numpy.frombuffer(data, numpy.dtype(name).newbyteorder("<")).reshape(shape)

@@ -1,0 +1,98 @@
+"""The codec of `ToolService`: tool calls read from protos, lists and answers written as protos."""
+
+from __future__ import annotations
+
+import base64
+
+from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
+from openenv_grpc.serialization import dump_json, model_fields
+from openenv_grpc.sessions import (
+    EnvironmentSpec,
+    Operation,
+    ResetArguments,
+    Result,
+    StepArguments,
+    ToolCall,
+    ToolsListed,
+)
+from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.types import JsonValue
+from openenv_grpc.v1 import tool_pb2
+from openenv_grpc.wire import payloads
+
+
+class ToolCodec:
+    """Reads `CallToolRequest`, writes `ListToolsResponse` and `CallToolResponse`."""
+
+    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
+        """Refuses: an agent does not reset."""
+        raise InternalError("the tool service has no reset")
+
+    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
+        """Refuses: an agent does not step."""
+        raise InternalError("the tool service has no step")
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Reads a `CallToolRequest`."""
+        request: tool_pb2.CallToolRequest = operation.payload
+        if not request.tool_name:
+            raise InvalidRequestError("the call names no tool; set tool_name")
+        if not request.HasField("arguments"):
+            return ToolCall(name=request.tool_name)
+        arguments = payloads.decode_object(request.arguments, what="arguments")
+        return ToolCall(name=request.tool_name, arguments=arguments)
+
+    def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
+        """Writes a list of tools, or the final message of a call."""
+        match result:
+            case ToolsListed():
+                listed = tool_pb2.ListToolsResponse(tools=[_tool(tool) for tool in result.tools])
+                return listed.SerializeToString()
+            case ToolAnswer():
+                response = tool_pb2.CallToolResponse()
+                _fill_result(response.result, result)
+                return response.SerializeToString()
+            case _:
+                raise InternalError(f"the tool service has no answer for {type(result).__name__}")
+
+    def write_error(
+        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
+    ) -> bytes:
+        """Writes nothing: a failed call ends with a status."""
+        return b""
+
+
+def _tool(tool: ToolInfo) -> tool_pb2.Tool:
+    schema = tool.output_schema
+    return tool_pb2.Tool(
+        name=tool.name,
+        title=tool.title or "",
+        description=tool.description,
+        input_schema_json=dump_json(tool.input_schema).decode(),
+        output_schema_json="" if schema is None else dump_json(schema).decode(),
+    )
+
+
+def _fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
+    message.SetInParent()
+    message.failed = answer.is_error
+    for block in answer.content:
+        _fill_content(message.contents.add(), block)
+    if answer.observation is not None:
+        payloads.encode_payload(message.structured, model_fields(answer.observation))
+    elif answer.structured_content is not None:
+        payloads.encode_payload(message.structured, answer.structured_content)
+
+
+def _fill_content(message: tool_pb2.ToolContent, block: dict[str, JsonValue]) -> None:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            message.text = text
+        case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
+            message.image.mime_type = mime_type
+            message.image.data = base64.b64decode(data)
+        case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
+            message.audio.mime_type = mime_type
+            message.audio.data = base64.b64decode(data)
+        case _:
+            message.block_json = dump_json(block).decode()

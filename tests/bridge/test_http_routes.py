@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.bridge.conftest import Serve, Served
+from tests.bridge.gates import Gate
+from tests.bridge.test_deviations import PROFILES
+
+
+async def status_and_json(
+    served: Served, method: str, path: str, **options: Any
+) -> tuple[int, Any]:
+    async with served.http.request(method, served.url + path, **options) as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/reset"),
+        ("HEAD", "/health"),
+        ("OPTIONS", "/step"),
+        ("GET", "/mcp"),
+        ("DELETE", "/mcp"),
+        ("POST", "/health"),
+    ],
+)
+async def test_a_wrong_method_is_405_with_the_right_ones(
+    serve: Serve, gate: Gate, method: str, path: str
+) -> None:
+    async with (
+        serve(gate.definition()) as served,
+        served.http.request(method, served.url + path) as response,
+    ):
+        assert response.status == 405
+        assert response.headers["Allow"]
+        if method != "HEAD":
+            assert await response.json() == {"detail": "Method Not Allowed"}
+
+
+@pytest.mark.parametrize("path", ["/nope", "/ws", "/ws/", "/health/x/y"])
+async def test_an_unknown_path_is_404(serve: Serve, gate: Gate, path: str) -> None:
+    async with serve(gate.definition()) as served:
+        assert await status_and_json(served, "GET", path) == (404, {"detail": "Not Found"})
+
+
+@pytest.mark.parametrize("path", ["/reset", "/step"])
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded"])
+async def test_a_body_of_another_type_is_taken_as_text_and_refused(
+    serve: Serve, gate: Gate, path: str, content_type: str
+) -> None:
+    headers = {"Content-Type": content_type}
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(served, "POST", path, data=b"{}", headers=headers)
+        assert status == 422
+        assert answer["detail"][0]["loc"] == ["body"]
+        assert answer["detail"][0]["input"] == "{}"
+
+
+async def test_malformed_json_is_422(serve: Serve, gate: Gate) -> None:
+    headers = {"Content-Type": "application/json"}
+    async with serve(gate.definition()) as served:
+        for body in (b"{bad", b"[" * 10_000):
+            status, answer = await status_and_json(
+                served, "POST", "/step", data=body, headers=headers
+            )
+            assert status == 422
+            assert answer["detail"][0]["type"] == "json_invalid"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("/step", {}, ["body", "action"]),
+        ("/step", {"action": []}, ["body", "action"]),
+        ("/step", {"action": {}, "timeout_s": 0}, ["body", "timeout_s"]),
+        ("/step", {"action": {}, "request_id": "x" * 256}, ["body", "request_id"]),
+        ("/step", None, ["body"]),
+        ("/reset", None, ["body"]),
+        ("/reset", [], ["body"]),
+        ("/reset", {"episode_id": "x" * 256}, ["body", "episode_id"]),
+    ],
+)
+async def test_a_wrong_body_is_422_and_says_where(
+    serve: Serve, gate: Gate, path: str, body: Any, place: list[str]
+) -> None:
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(served, "POST", path, json=body)
+        assert status == 422
+        assert answer["detail"][0]["loc"] == place
+    assert gate.built == 0
+
+
+async def test_a_missing_body_of_a_step_is_422(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(served, "POST", "/step")
+        assert status == 422
+        assert answer["detail"] == [
+            {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
+        ]
+
+
+async def test_a_steps_limit_is_handed_to_the_environment(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(
+            served, "POST", "/step", json={"action": {"text": "a"}, "timeout_s": 3}
+        )
+        assert status == 200
+        assert answer["observation"]["timeout_s"] == 3.0
+
+
+async def test_an_exception_is_500_without_its_text_and_drops_the_connection(
+    serve: Serve,
+) -> None:
+    action = {"text": "x", "op": "fail"}
+    async with (
+        serve(PROFILES["probe-sim"]) as served,
+        served.http.post(served.url + "/step", json={"action": action}) as response,
+    ):
+        assert response.status == 500
+        assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert await response.text() == "Internal Server Error"
+        assert response.headers["Connection"] == "close"
+
+
+async def test_health_builds_nothing(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition()) as served:
+        assert await status_and_json(served, "GET", "/health") == (200, {"status": "healthy"})
+    assert gate.built == 0
+
+
+async def test_a_draining_server_is_unhealthy(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition()) as served:
+        served.manager.drain()
+        assert await status_and_json(served, "GET", "/health") == (503, {"status": "unhealthy"})
+
+
+async def test_stateless_requests_take_no_slot(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition(max_sessions=1)) as served, served.ws() as socket:
+        await socket.send_str('{"type":"step","data":{"wait":true}}')
+        assert await asyncio.to_thread(gate.entered.wait, 5)
+        status, _ = await status_and_json(served, "POST", "/reset")
+        assert status == 200
+
+
+async def test_a_body_larger_than_the_limit_is_413(serve: Serve, gate: Gate) -> None:
+    async with serve(gate.definition(), max_message_bytes=1000) as served:
+        status, _ = await status_and_json(served, "POST", "/reset", json={"x": "x" * 2000})
+        assert status == 413

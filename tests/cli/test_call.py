@@ -1,0 +1,179 @@
+"""`openenv-grpc call` and `info` against a server, as a person and as a script use them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.conftest import ServedProcess, start_server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
+    with start_server(tmp_path_factory.mktemp("served"), "echo_env") as served:
+        yield served
+
+
+@pytest.fixture(params=["grpc", "http", "ws"])
+def url(request: pytest.FixtureRequest, served: ServedProcess) -> str:
+    door = "grpc" if request.param == "grpc" else "http"
+    return f"{request.param}://{served.address(door)}"
+
+
+@pytest.fixture
+def grpc_url(served: ServedProcess) -> str:
+    return f"grpc://{served.address('grpc')}"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "openenv_grpc.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def answers(*arguments: str) -> list[dict[str, object]]:
+    ended = run(*arguments, "--json")
+    assert ended.returncode == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_reset_shows_the_first_observation(url: str) -> None:
+    (answer,) = answers("call", url, "reset", '{"seed": 7}')
+
+    assert answer["observation"]["echoed_message"] == "Echo environment ready!"  # type: ignore[index]
+    assert answer["reward"] == 0.0
+    assert answer["done"] is False
+
+
+def test_steps_share_an_episode(url: str) -> None:
+    first, second = answers("call", url, "step", '{"message": "a"}', '{"message": "bc"}')
+
+    assert first["observation"]["echoed_message"] == "a"  # type: ignore[index]
+    assert second["reward"] == pytest.approx(0.2)
+
+
+def test_state_is_that_of_an_episode_that_has_begun(url: str) -> None:
+    (answer,) = answers("call", url, "state", "--reset", '{"episode_id": "mine"}')
+
+    assert (answer["episode_id"], answer["step_count"]) == ("mine", 0)
+
+
+def test_state_without_a_reset_is_that_of_no_episode(url: str) -> None:
+    (answer,) = answers("call", url, "state", "--no-reset")
+
+    assert answer["step_count"] == 0
+
+
+def test_tools_are_listed(url: str) -> None:
+    names = [answer["name"] for answer in answers("call", url, "tools")]
+
+    assert names == ["echo_message", "echo_with_length"]
+
+
+def test_a_tool_is_called(url: str) -> None:
+    (answer,) = answers("call", url, "tool", "echo_with_length", '{"message": "abc"}')
+
+    assert answer == {"result": {"message": "abc", "length": 3}}
+
+
+def test_a_person_reads_yaml(grpc_url: str) -> None:
+    ended = run("call", grpc_url, "step", '{"message": "für dich"}')
+
+    assert ended.returncode == 0, ended.stderr
+    assert "echoed_message: für dich" in ended.stdout
+    assert yaml.safe_load(ended.stdout)["reward"] == pytest.approx(0.8)
+
+
+def test_an_action_that_does_not_fit_is_not_sent(url: str, served: ServedProcess) -> None:
+    ended = run("call", url, "step", '{"massage": "hi"}')
+
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("openenv-grpc: the action does not fit the environment")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (("tool", "nothing"), 1, "nothing"),
+        (("tool", "echo_message", '{"massage": "hi"}'), 1, "message"),
+        (("reset", "{"), 2, "is not valid JSON"),
+        (("step", "[1]"), 2, "has to be a JSON object"),
+        (("step",), 2, "an argument is missing"),
+        (("tool",), 2, "an argument is missing"),
+        (("state", "{}"), 2, "one argument too many"),
+        (("reset", "{}", "--env", "nowhere"), 1, "nowhere"),
+        (("reset", '{"seed": "many"}'), 1, "seed"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_failure_is_told_in_one_line(
+    grpc_url: str, arguments: tuple[str, ...], status: int, told: str
+) -> None:
+    ended = run("call", grpc_url, *arguments)
+
+    assert ended.returncode == status
+    assert ended.stdout == ""
+    assert told in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("url", ["grpc://127.0.0.1:1", "http://127.0.0.1:1", "ws://127.0.0.1:1"])
+@pytest.mark.parametrize("command", [("call", "reset"), ("call", "step", "{}"), ("info",)])
+def test_a_server_that_is_not_there_is_told_in_one_line(
+    url: str, command: tuple[str, ...]
+) -> None:
+    ended = run(command[0], url, *command[1:])
+
+    assert ended.returncode == 1
+    assert "127.0.0.1:1" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_url_of_no_known_form_is_told_in_one_line() -> None:
+    ended = run("call", "gopher://127.0.0.1", "reset")
+
+    assert ended.returncode in (1, 2)
+    assert "gopher" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_info_tells_what_a_server_offers(url: str) -> None:
+    (told,) = answers("info", url)
+
+    assert told["name"] == "echo_env"
+    assert told["mode"] == "simulation"
+    assert set(told["schemas"]) == {"action", "observation", "state"}  # type: ignore[call-overload]
+    assert told["doors"]
+
+
+def test_info_by_grpc_tells_capabilities_and_limits(grpc_url: str) -> None:
+    (told,) = answers("info", grpc_url)
+
+    assert told["capabilities"]["concurrent_sessions"] is True  # type: ignore[index]
+    assert told["capabilities"]["tools"] is True  # type: ignore[index]
+    assert told["session_limit"] == 256
+
+
+def test_info_for_a_person_is_yaml(grpc_url: str) -> None:
+    ended = run("info", grpc_url)
+
+    assert yaml.safe_load(ended.stdout)["name"] == "echo_env"
+
+
+def test_info_of_an_environment_that_is_not_there_is_told(url: str) -> None:
+    ended = run("info", url, "--env", "nowhere")
+
+    assert ended.returncode == 1
+    assert "nowhere" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

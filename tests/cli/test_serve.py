@@ -1,0 +1,229 @@
+"""`openenv-grpc serve`, as a process."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from openenv_grpc import GenericEnvClient
+from openenv_grpc.errors import EnvironmentFailedError
+from tests.conftest import ServeProcess
+
+SLOW_CLOSE = """
+import threading
+from openenv_grpc import Action, Environment, Observation
+
+class Stubborn(Environment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed=None, episode_id=None) -> Observation:
+        return Observation()
+
+    def step(self, action: Action) -> Observation:
+        raise ValueError("the secret is 42")
+
+    def close(self):
+        threading.Event().wait()
+"""
+
+
+def serve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a `serve` that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "openenv_grpc.cli", "serve", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_ready_names_the_doors_on_one_line_and_nothing_else_is_printed(
+    serve_process: ServeProcess,
+) -> None:
+    with serve_process("echo_env") as served:
+        assert re.fullmatch(r"READY grpc=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+", served.ready)
+        address = served.address("http")
+        with urllib.request.urlopen(f"http://{address}/health", timeout=10) as response:
+            assert response.status == 200
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.stdout is not None
+        assert served.process.stdout.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("ports", "pattern"),
+    [
+        (("--no-http", "--grpc-port", "0"), r"READY grpc=127\.0\.0\.1:\d+"),
+        (("--no-grpc", "--http-port", "0"), r"READY http=127\.0\.0\.1:\d+"),
+    ],
+    ids=["gRPC alone", "HTTP alone"],
+)
+def test_ready_names_only_the_doors_that_there_are(
+    serve_process: ServeProcess, ports: tuple[str, ...], pattern: str
+) -> None:
+    with serve_process("echo_env", ports=ports) as served:
+        assert re.fullmatch(pattern, served.ready)
+
+
+async def test_a_unix_socket_is_served(serve_process: ServeProcess, tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+
+    with serve_process(
+        "echo_env", ports=("--no-http", "--no-grpc", "--unix", str(path))
+    ) as served:
+        assert served.ready == f"READY unix={path}"
+        async with GenericEnvClient(base_url=f"unix:{path}") as client:
+            await client.reset()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_a_signal_stops_it_with_status_0(
+    serve_process: ServeProcess, number: signal.Signals
+) -> None:
+    with serve_process("echo_env") as served:
+        client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
+        await client.reset()
+        served.process.send_signal(number)
+        assert served.process.wait(timeout=20) == 0
+        await client.close()
+
+    assert "Traceback" not in served.log.read_text()
+
+
+async def test_a_second_signal_does_not_wait_for_an_environment_that_will_not_close(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "stubborn.py").write_text(SLOW_CLOSE)
+
+    with serve_process(
+        "stubborn:Stubborn", environment={"PYTHONPATH": str(tmp_path)}
+    ) as served:
+        client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
+        await client.reset()
+        served.process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            served.process.wait(timeout=1)
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(timeout=5) == -signal.SIGINT
+        await client.close()
+
+
+async def test_several_environments_are_served_by_name(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "stubborn.py").write_text(SLOW_CLOSE.replace("threading.Event().wait()", "pass"))
+
+    with serve_process(
+        "echo_env", "stubborn:Stubborn", environment={"PYTHONPATH": str(tmp_path)}
+    ) as served:
+        url = f"http://{served.address('http')}"
+        async with GenericEnvClient(base_url=url) as first:
+            assert "echoed_message" in (await first.reset()).observation
+        async with GenericEnvClient(base_url=url, environment="Stubborn") as second:
+            assert "echoed_message" not in (await second.reset()).observation
+
+
+@pytest.mark.parametrize("redact", [False, True], ids=["told", "redacted"])
+async def test_what_an_environment_raised_is_told_unless_redacted(
+    serve_process: ServeProcess, tmp_path: Path, redact: bool
+) -> None:
+    (tmp_path / "stubborn.py").write_text(SLOW_CLOSE.replace("threading.Event().wait()", "pass"))
+    options = ["--redact-errors"] if redact else []
+
+    with serve_process(
+        "stubborn:Stubborn", *options, environment={"PYTHONPATH": str(tmp_path)}
+    ) as served:
+        async with GenericEnvClient(base_url=f"grpc://{served.address('grpc')}") as client:
+            await client.reset()
+            with pytest.raises(EnvironmentFailedError) as caught:
+                await client.step({})
+
+    assert ("42" in str(caught.value)) is not redact
+    assert "42" in served.log.read_text()
+
+
+async def test_the_log_is_json_if_asked_for(serve_process: ServeProcess) -> None:
+    with serve_process("echo_env", "--log-format", "json", "--log-level", "debug") as served:
+        async with GenericEnvClient(base_url=f"grpc://{served.address('grpc')}") as client:
+            await client.reset()
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(timeout=20)
+
+    lines = [json.loads(line) for line in served.log.read_text().splitlines()]
+    assert any("session" in line["message"] for line in lines)
+    assert {"time", "level", "logger", "message"} <= set(lines[0])
+
+
+@pytest.mark.parametrize("option", ["--grpc-port", "--http-port"])
+def test_a_port_in_use_is_told_in_one_line_with_status_2(option: str) -> None:
+    other = {"--grpc-port": "--http-port", "--http-port": "--grpc-port"}[option]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+
+        ended = serve("echo_env", option, port, other, "0")
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert f"127.0.0.1:{port}" in ended.stderr
+    assert option in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("nowhere",), "there is no environment 'nowhere'"),
+        (("json:JSONDecoder",), "is no environment"),
+        (("echo_env", "--host", "0.0.0.0"), "--insecure"),
+        (("echo_env", "--no-grpc", "--no-http"), "has no door"),
+        (("echo_env", "echo_env"), "named 'echo_env'"),
+        (("echo_env", "json:JSONDecoder", "--env-name", "mine"), "are for a single TARGET"),
+    ],
+    ids=["no such target", "no environment", "beyond loopback", "no door", "two", "two and name"],
+)
+def test_what_cannot_be_served_is_told_in_one_line_with_status_2(
+    arguments: tuple[str, ...], told: str
+) -> None:
+    ended = serve(*arguments)
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert len(ended.stderr.splitlines()) == 1
+    assert told in ended.stderr
+    assert ended.stderr.startswith("openenv-grpc: ")
+
+
+def test_more_sessions_than_a_class_supports_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "single.py").write_text(SLOW_CLOSE.replace("SESSIONS = True", "SESSIONS = False"))
+
+    ended = serve(
+        "single:Stubborn", "--grpc-port", "0", "--no-http", "--max-sessions", "2", cwd=tmp_path
+    )
+
+    assert ended.returncode == 2
+    assert "SUPPORTS_CONCURRENT_SESSIONS" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.reference
+def test_an_environment_of_the_reference_is_served_as_it_is(
+    serve_process: ServeProcess, reference_python: str
+) -> None:
+    with serve_process("tests/envs/reference_echo", python=reference_python) as served:
+        with GenericEnvClient(base_url=f"grpc://{served.address('grpc')}").sync() as client:
+            client.reset()
+            result = client.step(
+                {"type": "call_tool", "tool_name": "echo_message", "arguments": {"message": "hi"}}
+            )
+            assert result.observation["result"]["data"] == "hi"
+            assert client.state()["step_count"] == 1

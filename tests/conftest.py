@@ -1,0 +1,23 @@
+"""What tests share: the Python that has the reference installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> Path:
+    """Returns the interpreter in whose environment the reference and we are both installed."""
+    default = CHECKOUT / ".venv-reference" / "bin" / "python"
+    python = Path(os.environ.get("OPENENV_REFERENCE_PYTHON", default))
+    if python.exists():
+        return python
+    missing = f"{python} is missing: run `make .stamps/reference`"
+    if os.environ.get("CI"):
+        pytest.fail(missing)
+    pytest.skip(missing)
