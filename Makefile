@@ -114,5 +114,6 @@ $(STAMPS)/reference: pyproject.toml tests/reference-constraints.txt
 	@.ci/python-with-venv $(PYTHON)
 	test -x $(REFERENCE)/bin/python || $(PYTHON) -m venv $(REFERENCE)
 	$(REFERENCE)/bin/python -m pip --disable-pip-version-check --quiet install \
-	  --constraint tests/reference-constraints.txt 'openenv==0.10.0' --editable .
+	  --constraint tests/reference-constraints.txt 'openenv==0.10.0' \
+	  pytest pytest-asyncio pytest-timeout --editable .
 	@mkdir -p $(STAMPS) && touch $@

@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -66,7 +67,7 @@ def test_the_order_of_arguments_is_the_references_for_each() -> None:
 
 @pytest.mark.reference
 @pytest.mark.parametrize("name", FACTORIES)
-def test_signatures_are_the_references(reference_python: str, name: str) -> None:
+def test_signatures_are_the_references(reference_python: Path, name: str) -> None:
     script = (
         "import inspect, json, openenv.core.env_server as server;"
         f"parameters = inspect.signature(server.{name}).parameters.values();"

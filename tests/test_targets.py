@@ -278,7 +278,7 @@ def test_a_folder_named_like_another_loaded_package_is_refused(folder: Path) -> 
 
 
 @pytest.mark.reference
-def test_an_app_of_the_reference_is_taken_for_what_it_was_made_of(reference_python: str) -> None:
+def test_an_app_of_the_reference_is_taken_for_what_it_was_made_of(reference_python: Path) -> None:
     script = """
         from openenv_grpc.targets import load
 

@@ -1,5 +1,6 @@
 """Environments for training agents, served over gRPC, WebSocket, HTTP and MCP: the public face."""
 
+from openenv_grpc.app import create_app, create_fastapi_app, create_web_interface_app
 from openenv_grpc.client import (
     EnvClient,
     GenericAction,
@@ -7,6 +8,7 @@ from openenv_grpc.client import (
     MCPToolClient,
     SyncEnvClient,
 )
+from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
@@ -24,6 +26,7 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.rubrics import Rubric
+from openenv_grpc.serving import Server, serve
 from openenv_grpc.tools import (
     CallToolAction,
     CallToolObservation,
@@ -59,6 +62,7 @@ __all__ = [
     "Effect",
     "EnvClient",
     "Environment",
+    "EnvironmentDefinition",
     "EnvironmentFactoryError",
     "EnvironmentFailedError",
     "EnvironmentMetadata",
@@ -77,6 +81,7 @@ __all__ = [
     "OpenEnvError",
     "Reason",
     "Rubric",
+    "Server",
     "ServerMode",
     "SessionCapacityError",
     "SessionNotFoundError",
@@ -91,6 +96,10 @@ __all__ = [
     "Transform",
     "UnavailableError",
     "__version__",
+    "create_app",
+    "create_fastapi_app",
+    "create_web_interface_app",
+    "serve",
     "tool",
 ]
 

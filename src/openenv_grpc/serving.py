@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,9 @@ Target = str | App | EnvironmentDefinition
 """An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
 MAX_MESSAGE_BYTES = 100 * 2**20
+
+DRAIN_INTERVAL_S = 0.2
+"""How often a server that drains looks whether its sessions have ended."""
 
 
 class ServerOptions(TypedDict, total=False):
@@ -107,6 +110,7 @@ class Server:
         self._max_message_bytes = max_message_bytes
         self._stack = AsyncExitStack()
         self._stopped = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
         self.grpc_address: str | None = None
         """`HOST:PORT` of gRPC, once it listens."""
         self.http_address: str | None = None
@@ -137,6 +141,8 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         self._stopped.set()
+        if self._draining is not None:
+            self._draining.cancel()
         await self._stack.aclose()
 
     def stop(self) -> None:
@@ -160,12 +166,16 @@ class Server:
         from openenv_grpc.server import GrpcServer
 
         server = GrpcServer(
-            self._manager, addresses=addresses, max_message_bytes=self._max_message_bytes
+            self._manager,
+            addresses=addresses,
+            max_message_bytes=self._max_message_bytes,
+            doors=self._doors,
+            on_drain=self._stop_when_drained,
         )
         try:
             await stack.enter_async_context(server)
-        except (OSError, RuntimeError) as error:
-            raise _cannot_listen(" or ".join(addresses), "--grpc-port", error) from error
+        except OSError as error:
+            raise _cannot_listen(addresses, "--grpc-port") from error
         if self._unix is not None:
             stack.callback(self._unix.unlink, missing_ok=True)
             self._unix.chmod(0o600)  # whoever can write to it drives the environments
@@ -175,7 +185,7 @@ class Server:
     async def _open_http(self, stack: AsyncExitStack) -> None:
         if self._http_port is None:
             return
-        from openenv_bridge import Bridge  # as above; and it brings aiohttp
+        from openenv_bridge import Bridge  # here for the same reason
 
         bridge = Bridge(
             self._manager,
@@ -188,8 +198,35 @@ class Server:
             await stack.enter_async_context(bridge)
         except OSError as error:
             address = _address(self._host, self._http_port)
-            raise _cannot_listen(address, "--http-port", error) from error
+            raise _cannot_listen([address], "--http-port") from error
         self.http_address = _address(self._host, bridge.port)
+
+    def _doors(self, environment: str) -> list[tuple[str, str]]:
+        """Lists where an environment is reached, by protocol."""
+        doors = []
+        if self.grpc_address is not None:
+            doors.append(("grpc", self.grpc_address))
+        if self._unix is not None:
+            doors.append(("grpc", f"unix:{self._unix}"))
+        if self.http_address is not None:
+            base = f"{self.http_address}/{environment}"
+            doors += [
+                ("http", f"http://{base}"),
+                ("ws", f"ws://{base}/ws"),
+                ("mcp", f"http://{base}/mcp"),
+            ]
+        return doors
+
+    def _stop_when_drained(self, limit_s: float | None) -> None:
+        if not self._stopped.is_set():
+            self._draining = asyncio.create_task(self._drain(limit_s))
+
+    async def _drain(self, limit_s: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._manager.sessions():
+                    await asyncio.sleep(DRAIN_INTERVAL_S)
+        self.stop()
 
 
 def serve(
@@ -281,11 +318,10 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _cannot_listen(address: str, option: str, error: Exception) -> ConfigurationError:
-    reason = " ".join(str(error).split())
+def _cannot_listen(addresses: Sequence[str], option: str) -> ConfigurationError:
     return ConfigurationError(
-        f"cannot listen on {address}: {reason}; stop what listens there, or choose another port "
-        f"({option}, 0 for a free one)"
+        f"cannot listen on {' and '.join(addresses)}: in use, not this machine's, or not permitted; "
+        f"choose another port ({option}, 0 for a free one)"
     )
 
 

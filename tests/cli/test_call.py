@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.conftest import ServedProcess, start_server
+from tests.served_process import ServedProcess, start_server
 
 
 @pytest.fixture(scope="module")

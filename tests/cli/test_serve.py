@@ -15,7 +15,7 @@ import pytest
 
 from openenv_grpc import GenericEnvClient
 from openenv_grpc.errors import EnvironmentFailedError
-from tests.conftest import ServeProcess
+from tests.cli.conftest import ServeProcess
 
 SLOW_CLOSE = """
 import threading
@@ -217,7 +217,7 @@ def test_more_sessions_than_a_class_supports_are_refused(tmp_path: Path) -> None
 
 @pytest.mark.reference
 def test_an_environment_of_the_reference_is_served_as_it_is(
-    serve_process: ServeProcess, reference_python: str
+    serve_process: ServeProcess, reference_python: Path
 ) -> None:
     with serve_process("tests/envs/reference_echo", python=reference_python) as served:
         with GenericEnvClient(base_url=f"grpc://{served.address('grpc')}").sync() as client:

@@ -151,10 +151,13 @@ class JsonSession:
         answer = await answer_within(waiting, limit_s, what=what)
         data = answer.get("data")
         if answer.get("type") != kind or not isinstance(data, dict):
-            raise ProtocolViolationError(
+            error = ProtocolViolationError(
                 f"{self._target} answered {what} with a frame of type {answer.get('type')!r}",
                 effect=Effect.UNKNOWN,
+                session_lost=True,  # whose answer is whose can no longer be told
             )
+            self._lose(error)
+            raise error
         return data
 
     async def _send(self) -> None:

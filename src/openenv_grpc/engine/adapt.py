@@ -105,7 +105,8 @@ def shape_of(cls: type) -> Shape:
     isolation: str = getattr(cls, "ISOLATION", "thread")
     if isolation not in ("thread", "shared", "inline"):
         raise TypeError(
-            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or 'inline'"
+            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or "
+            "'inline'"
         )
     return Shape(
         cls=cls,
@@ -126,6 +127,11 @@ def shape_of(cls: type) -> Shape:
         requires_reset=bool(getattr(cls, "REQUIRES_RESET", False)),
         budgets=getattr(cls, "BUDGETS", Budgets()),
     )
+
+
+def shape_of_instance(environment: object) -> Shape:
+    """Looks at the class of an instance. Raises what `shape_of` raises."""
+    return shape_of(type(environment))
 
 
 def factory_class(factory: Callable[..., Any]) -> type | None:
@@ -281,12 +287,16 @@ def reward_parts(environment: Any) -> dict[str, float]:
     return {name: float(score) for name, score in scores if isinstance(score, int | float)}
 
 
-@functools.lru_cache(maxsize=4096)
-def observed_fields(cls: type) -> tuple[bool, bool, bool]:
-    """Tells whether objects of a class have `reward`, `done`, and a `truncated` that is ours.
+def observed_fields(observation: object) -> tuple[bool, bool, bool]:
+    """Tells whether an observation has `reward`, `done`, and a `truncated` that is ours.
 
     A subclass may have a field of its own named `truncated`, which stays where it is.
     """
+    return _observed_fields(type(observation))
+
+
+@functools.lru_cache(maxsize=4096)
+def _observed_fields(cls: type) -> tuple[bool, bool, bool]:
     fields = getattr(cls, "model_fields", {})
     truncated = False
     if issubclass(cls, Observation):

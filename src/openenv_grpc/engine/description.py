@@ -64,7 +64,7 @@ class Descriptions:
         registered: RegisteredEnvironment,
         transient: AbstractAsyncContextManager[SessionPort],
     ) -> asyncio.Future[EnvironmentMetadata]:
-        """Returns an environment's metadata, or the promise of it; `transient` is used if need be."""
+        """Returns an environment's metadata; uses `transient` if it has to build one."""
         name = registered.spec.name
         task = self._asked.get(name)
         if task is None:

@@ -73,7 +73,7 @@ class Instance:
         redact_errors: bool,
     ) -> None:
         self.environment = environment
-        self.shape: Shape = adapt.shape_of(type(environment))
+        self.shape: Shape = adapt.shape_of_instance(environment)
         self.books = books
         self.spec = registered.spec
         self._registered = registered
@@ -244,7 +244,7 @@ class Instance:
         return self.books.episode.episode_id
 
     def _observe(self, observation: Any) -> Observed:
-        has_reward, has_done, has_truncated = adapt.observed_fields(type(observation))
+        has_reward, has_done, has_truncated = adapt.observed_fields(observation)
         observed = Observed(
             observation=observation,
             reward=observation.reward if has_reward else None,

@@ -116,10 +116,12 @@ class Ledger:
     def withdraw(self, operation: Operation) -> Deliver | None:
         """Takes back a repeat that waits for its answer; returns its `deliver`."""
         record = self._records.get(operation.request_id or 0)
-        for entry in () if record is None else record.waiting:
-            if entry[0] is operation:
-                record.waiting.remove(entry)
-                return entry[1]
+        if record is None:
+            return None
+        for place, (repeat, deliver) in enumerate(record.waiting):
+            if repeat is operation:
+                del record.waiting[place]
+                return deliver
         return None
 
     def acknowledge(self, request_id: int) -> None:

@@ -116,7 +116,7 @@ class SessionManager:
 
     @asynccontextmanager
     async def attach(self, *, peer: str) -> AsyncIterator[Attachment]:
-        """Holds sessions for a connection. Leaving the block ends them and waits for their close."""
+        """Holds sessions for a connection. Leaving it ends them and waits for their close."""
         held = HeldSessions(self, peer=peer)
         try:
             yield held
@@ -137,15 +137,28 @@ class SessionManager:
                 await all_closed([session])
 
     def lease(
-        self, environment: str, *, peer: str, idle_timeout_s: float | None = None
+        self,
+        environment: str,
+        *,
+        peer: str,
+        idle_timeout_s: float | None = None,
+        operation: Operation | None = None,
+        deliver: Deliver | None = None,
     ) -> SessionPort:
         """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
 
+        `operation` and `deliver` are as in `Attachment.open`.
+
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
         """
+        if operation is not None:
+            verdicts.check_first(operation)
         limit_s = UNHELD_IDLE_TIMEOUT_S if idle_timeout_s is None else idle_timeout_s
-        return self.open_session(environment, peer=peer, idle_timeout_s=limit_s)
+        session = self.open_session(environment, peer=peer, idle_timeout_s=limit_s)
+        if operation is not None and deliver is not None:
+            session.open(operation, deliver)
+        return session
 
     def open_session(
         self,
@@ -177,7 +190,11 @@ class SessionManager:
         return [session.info() for session in self._sessions.values()]
 
     def end_session(self, session_id: str, error: OpenEnvError) -> None:
-        """Ends a session at once; whoever holds it is told `error`. Raises `SessionNotFoundError`."""
+        """Ends a session at once; whoever holds it is told `error`.
+
+        Raises:
+            SessionNotFoundError: it is not there.
+        """
         self._find_session(session_id).end(error, cause="ended by an operator")
 
     def drain(self) -> int:

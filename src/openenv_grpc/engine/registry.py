@@ -109,7 +109,8 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
     factory = definition.factory
     if not callable(factory):
         raise TypeError(
-            f"an environment is handed in as its class or a function, not as {type(factory).__name__}"
+            "an environment is handed in as its class or a function that builds one, not as "
+            f"{type(factory).__name__}"
         )
     name = definition.name or adapt.environment_name(factory)
     cls = adapt.factory_class(factory)
@@ -154,7 +155,7 @@ def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings)
 def _look(factory: Callable[[], Any]) -> Shape:
     """Builds an instance to see its class, and closes it."""
     environment = factory()
-    shape = adapt.shape_of(type(environment))
+    shape = adapt.shape_of_instance(environment)
     if shape.close is not None and not shape.close.asynchronous:
         shape.close.call(environment)
     return shape

@@ -99,15 +99,17 @@ class ThreadWorker:
             self._thread.join(timeout_s)
 
     def _work(self) -> None:
-        take, put = self._calls.get, self._completions.put
+        take = self._calls.get
         while (item := take()) is not None:
-            call, argument, done = item
-            try:
-                result = call(argument)
-            except BaseException as error:  # foreign code may even raise SystemExit
-                result = error
-            put(done, argument, result)
-            item = call = argument = done = result = None  # else they live until the next call
+            self._do(*item)
+            del item  # else it would live until the next call
+
+    def _do(self, call: Call, argument: Any, done: Done) -> None:
+        try:
+            result = call(argument)
+        except BaseException as error:  # foreign code may even raise SystemExit
+            result = error
+        self._completions.put(done, argument, result)
 
 
 class InlineWorker:

@@ -40,5 +40,5 @@ def handlers(host: SessionHost, limits: StreamLimits) -> grpc.GenericRpcHandler:
         except OpenEnvError as error:
             await abort(context, error)
 
-    method = grpc.stream_stream_rpc_method_handler(connect)
+    method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(connect)
     return grpc.method_handlers_generic_handler(SERVICE, {"Connect": method})

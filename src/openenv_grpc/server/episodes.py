@@ -30,7 +30,7 @@ _REQUESTS: Mapping[str, tuple[type[Any], Kind]] = {
 
 def handlers(host: SessionHost) -> grpc.GenericRpcHandler:
     """Makes the service. Responses are bytes, written on the session's thread."""
-    methods = {
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Open": grpc.unary_unary_rpc_method_handler(
             _opener(host), request_deserializer=episode_pb2.OpenRequest.FromString
         )

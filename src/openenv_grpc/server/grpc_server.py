@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
 from grpc_channelz.v1 import channelz
@@ -115,7 +115,7 @@ class GrpcServer:
         """Turns health to NOT_SERVING, and leaves the rest as it is."""
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
-    async def _say(self, state: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+    async def _say(self, state: Any) -> None:
         for service in ("", *SERVICES):
             await self._health.set(service, state)
 
