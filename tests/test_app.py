@@ -18,7 +18,7 @@ import pytest
 import uvicorn
 
 import openenv_grpc
-from echo_env.models import EchoInput, EchoObservation, EchoOutput
+from echo_env.models import EchoAction, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_grpc.app import App, create_app, create_fastapi_app, create_web_interface_app
 from openenv_grpc.errors import ConfigurationError
@@ -31,23 +31,27 @@ class OwnState(State):
     pass
 
 
+class Greeting(EchoObservation):
+    pass
+
+
 def test_an_app_describes_its_environment() -> None:
     app = create_app(
         EchoEnvironment,
-        EchoInput,
-        EchoOutput,
+        EchoAction,
+        EchoObservation,
         env_name="mine",
         max_concurrent_envs=3,
         state_cls=OwnState,
         mode="production",
-        reset_observation_cls=EchoObservation,
+        reset_observation_cls=Greeting,
     )
 
     definition = app.definition
     assert definition.factory is EchoEnvironment
-    assert definition.action_type is EchoInput
-    assert definition.observation_type is EchoOutput
-    assert definition.reset_observation_type is EchoObservation
+    assert definition.action_type is EchoAction
+    assert definition.observation_type is EchoObservation
+    assert definition.reset_observation_type is Greeting
     assert definition.state_type is OwnState
     assert definition.name == "mine"
     assert definition.max_sessions == 3
@@ -55,10 +59,12 @@ def test_an_app_describes_its_environment() -> None:
 
 
 def test_the_order_of_arguments_is_the_references_for_each() -> None:
-    by_app = create_app(EchoEnvironment, EchoInput, EchoOutput, "mine", 3).definition
-    by_page = create_web_interface_app(EchoEnvironment, EchoInput, EchoOutput, "mine", 3).definition
+    by_app = create_app(EchoEnvironment, EchoAction, EchoObservation, "mine", 3).definition
+    by_page = create_web_interface_app(
+        EchoEnvironment, EchoAction, EchoObservation, "mine", 3
+    ).definition
     by_fastapi = create_fastapi_app(
-        EchoEnvironment, EchoInput, EchoOutput, 3, None, "mine"
+        EchoEnvironment, EchoAction, EchoObservation, 3, None, "mine"
     ).definition
 
     assert by_app == by_page == by_fastapi
@@ -86,7 +92,7 @@ def test_a_concurrency_config_gives_limit_and_timeout() -> None:
     config = ConcurrencyConfig(max_concurrent_envs=4, session_timeout=60.0)
 
     definition = create_app(
-        EchoEnvironment, EchoInput, EchoOutput, concurrency_config=config
+        EchoEnvironment, EchoAction, EchoObservation, concurrency_config=config
     ).definition
 
     assert (definition.max_sessions, definition.session_timeout_s) == (4, 60.0)
@@ -94,20 +100,20 @@ def test_a_concurrency_config_gives_limit_and_timeout() -> None:
 
 def test_an_instance_is_refused() -> None:
     with pytest.raises(TypeError, match="write EchoEnvironment, without parentheses"):
-        create_app(EchoEnvironment(), EchoInput, EchoOutput)  # type: ignore[arg-type]
+        create_app(EchoEnvironment(), EchoAction, EchoObservation)  # type: ignore[arg-type]
 
 
 def test_two_limits_are_refused() -> None:
     with pytest.raises(ValueError, match="not both"):
-        create_app(EchoEnvironment, EchoInput, EchoOutput, None, 2, ConcurrencyConfig())
+        create_app(EchoEnvironment, EchoAction, EchoObservation, None, 2, ConcurrencyConfig())
 
 
 def test_the_mode_is_that_of_the_variable_unless_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_MODE", "production")
 
-    assert create_app(EchoEnvironment, EchoInput, EchoOutput).definition.mode == "production"
+    assert create_app(EchoEnvironment, EchoAction, EchoObservation).definition.mode == "production"
     assert (
-        create_app(EchoEnvironment, EchoInput, EchoOutput, mode="simulation").definition.mode
+        create_app(EchoEnvironment, EchoAction, EchoObservation, mode="simulation").definition.mode
         == "simulation"
     )
 
@@ -116,7 +122,7 @@ def test_a_mode_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OPENENV_MODE", "dreaming")
 
     with pytest.raises(ConfigurationError, match="there is no mode 'dreaming'"):
-        create_app(EchoEnvironment, EchoInput, EchoOutput)
+        create_app(EchoEnvironment, EchoAction, EchoObservation)
 
 
 def test_a_web_page_that_is_asked_for_is_missed_aloud(
@@ -125,8 +131,8 @@ def test_a_web_page_that_is_asked_for_is_missed_aloud(
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", "true")
 
     with caplog.at_level(logging.WARNING):
-        create_app(EchoEnvironment, EchoInput, EchoOutput, custom_tab_name="Mine")
-        create_web_interface_app(EchoEnvironment, EchoInput, EchoOutput, gradio_builder=print)
+        create_app(EchoEnvironment, EchoAction, EchoObservation, custom_tab_name="Mine")
+        create_web_interface_app(EchoEnvironment, EchoAction, EchoObservation, gradio_builder=print)
 
     assert len(caplog.records) == 2
     assert all(
@@ -173,7 +179,7 @@ def host() -> Host:
 
 @pytest.fixture
 def app() -> App:
-    return create_app(EchoEnvironment, EchoInput, EchoOutput, env_name="echo_env")
+    return create_app(EchoEnvironment, EchoAction, EchoObservation, env_name="echo_env")
 
 
 async def test_requests_pass_through_an_asgi_server(host: Host, app: App) -> None:
@@ -231,12 +237,12 @@ async def test_the_subprotocol_of_a_socket_passes_through(host: Host, app: App) 
         assert ws.protocol == "openenv-grpc.v1"
 
 
-async def test_a_refused_handshake_keeps_its_status(host: Host, app: App) -> None:
+async def test_a_refused_handshake_is_refused(host: Host, app: App) -> None:
     async with host(app) as url, aiohttp.ClientSession() as http:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await http.ws_connect(f"{url}/nowhere")
 
-    assert caught.value.status == 404
+    assert caught.value.status == 403
 
 
 async def test_a_socket_that_breaks_off_ends_its_session(host: Host) -> None:
@@ -247,21 +253,20 @@ async def test_a_socket_that_breaks_off_ends_its_session(host: Host) -> None:
         def close(self) -> None:
             loop.call_soon_threadsafe(closed.set)
 
-    async with host(create_app(Watched, EchoInput, EchoOutput)) as url:
-        async with aiohttp.ClientSession() as http:
-            ws = await http.ws_connect(f"{url}/ws")
-            await ws.send_json({"type": "reset"})
-            await ws.receive_json(timeout=5)
-            assert ws._response.connection is not None
-            transport = ws._response.connection.transport
-            assert transport is not None
-            transport.abort()
-            async with asyncio.timeout(5):
-                await closed.wait()
+    async with (
+        host(create_app(Watched, EchoAction, EchoObservation)) as url,
+        aiohttp.ClientSession() as http,
+    ):
+        ws = await http.ws_connect(f"{url}/ws")
+        await ws.send_json({"type": "reset"})
+        await ws.receive_json(timeout=5)
+        ws._writer.transport.abort()
+        async with asyncio.timeout(5):
+            await closed.wait()
 
 
 async def test_an_environment_that_cannot_be_served_fails_the_start() -> None:
-    app = create_app(object, EchoInput, EchoOutput)
+    app = create_app(object, EchoAction, EchoObservation)
     messages: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from echo_env import EchoAction, EchoEnv
-from echo_env.models import EchoInput, EchoOutput
+from echo_env.models import EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_grpc import GenericEnvClient, Server, create_app
 from openenv_grpc.engine import EnvironmentDefinition
@@ -22,8 +22,8 @@ LOOPBACK = "127.0.0.1"
 def echo(**options: object) -> EnvironmentDefinition:
     return EnvironmentDefinition(
         factory=EchoEnvironment,
-        action_type=EchoInput,
-        observation_type=EchoOutput,
+        action_type=EchoAction,
+        observation_type=EchoObservation,
         **options,  # type: ignore[arg-type]
     )
 
@@ -42,7 +42,7 @@ async def test_every_door_leads_to_the_same_environment() -> None:
 
 
 async def test_it_takes_names_apps_and_definitions() -> None:
-    app = create_app(EchoEnvironment, EchoInput, EchoOutput, env_name="second")
+    app = create_app(EchoEnvironment, EchoAction, EchoObservation, env_name="second")
 
     async with Server("echo_env", app, echo(name="third"), grpc_port=None, http_port=0) as server:
         for name in ("", "second", "third"):
@@ -88,7 +88,7 @@ async def test_a_unix_socket_in_use_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
 
     async with Server(echo(), grpc_port=None, http_port=None, unix=path):
-        with pytest.raises(ConfigurationError, match="a server listens on .* already"):
+        with pytest.raises(ConfigurationError, match=r"a server listens on .* already"):
             async with Server(echo(), grpc_port=None, http_port=None, unix=path):
                 pass
         async with EchoEnv(base_url=f"unix:{path}") as client:
@@ -122,7 +122,7 @@ async def test_leaving_the_block_closes_doors_and_environments() -> None:
         def close(self) -> None:
             loop.call_soon_threadsafe(closed.set)
 
-    app = create_app(Watched, EchoInput, EchoOutput)
+    app = create_app(Watched, EchoAction, EchoObservation)
     async with Server(app, grpc_port=0, http_port=0) as server:
         client = GenericEnvClient(base_url=f"grpc://{server.grpc_address}")
         await client.reset()
@@ -193,17 +193,18 @@ async def test_the_servers_options_come_before_the_environments_own() -> None:
 
     async with Server(definition, grpc_port=0, http_port=None, max_sessions=1) as server:
         url = f"grpc://{server.grpc_address}"
-        async with EchoEnv(base_url=url) as first, EchoEnv(base_url=url) as second:
-            await first.reset()
+        async with EchoEnv(base_url=url):
             with pytest.raises(SessionCapacityError):
-                await second.reset()
+                await EchoEnv(base_url=url).connect()
 
 
 async def test_the_mode_of_the_server_comes_before_the_environments_own() -> None:
-    async with Server(echo(), grpc_port=0, http_port=None, mode="production") as server:
-        async with EchoEnv(base_url=f"grpc://{server.grpc_address}") as client:
-            with pytest.raises(ModeForbidsError):
-                await client.reset()
+    async with (
+        Server(echo(), grpc_port=0, http_port=None, mode="production") as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        with pytest.raises(ModeForbidsError):
+            await client.reset()
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,7 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (
             lambda: Server(
                 EnvironmentDefinition(
-                    factory=dict, action_type=EchoInput, observation_type=EchoOutput
+                    factory=dict, action_type=EchoAction, observation_type=EchoObservation
                 )
             ),
             "no environment",

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
-import echo_env.models
+from echo_env import EchoAction, EchoObservation
+from openenv_grpc import CallToolAction, CallToolObservation
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.targets import Overrides, load
-from openenv_grpc.types import Observation, ServerMode, State
+from openenv_grpc.types import ServerMode, State
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -100,7 +100,7 @@ def test_an_installed_environment_is_found_by_its_name() -> None:
 
     assert definition.name == "echo_env"
     assert definition.factory.__name__ == "EchoEnvironment"
-    assert definition.action_type is echo_env.models.EchoInput
+    assert definition.action_type is EchoAction
 
 
 def test_a_folder_is_found_by_its_path_whatever_the_current_folder_is() -> None:
@@ -175,20 +175,34 @@ def test_classes_are_read_off_the_class_that_a_function_returns(folder: Path) ->
     assert definition.action_type.__name__ == "Count"
 
 
-def test_an_environment_with_tools_takes_tool_calls_beside_its_own_actions() -> None:
+def test_the_own_actions_of_an_environment_with_tools_are_read_off_step_impl() -> None:
     definition = load("echo_env.server.echo_environment:EchoEnvironment")
-    reader = TypeAdapter(definition.action_type)
 
-    kinds = [
-        type(reader.validate_python(action)).__name__
-        for action in (
-            {"message": "hi"},
-            {"type": "call_tool", "tool_name": "echo_message"},
-            {"type": "list_tools"},
-        )
-    ]
+    assert definition.action_type is EchoAction
+    assert definition.observation_type is EchoObservation
 
-    assert kinds == ["EchoAction", "CallToolAction", "ListToolsAction"]
+
+def test_an_environment_of_tools_alone_takes_tool_calls(folder: Path) -> None:
+    write(
+        folder / "games.py",
+        """
+        from openenv_grpc import MCPEnvironment, Observation, tool
+
+
+        class Tools(MCPEnvironment):
+            @tool
+            def look(self) -> str:
+                return "dark"
+
+            def reset(self, seed=None, episode_id=None) -> Observation:
+                return Observation()
+        """,
+    )
+
+    definition = load("games:Tools")
+
+    assert definition.action_type is CallToolAction
+    assert definition.observation_type is CallToolObservation
 
 
 def test_what_is_said_beside_a_target_comes_first(folder: Path) -> None:
@@ -303,7 +317,3 @@ def test_an_app_of_the_reference_is_taken_for_what_it_was_made_of(reference_pyth
         "reference_echo ReferenceEchoEnvironment openenv.core.env_server.mcp_types",
         "16 openenv.core.env_server.http_server",
     ]
-
-
-def test_an_observation_class_that_nobody_names_is_the_plain_one_at_least() -> None:
-    assert issubclass(load("echo_env").reset_observation_type or Observation, Observation)

@@ -65,7 +65,8 @@ class Bridge:
         self._max_message_bytes = max_message_bytes
         self._stop_timeout_s = stop_timeout_s
         self._origins = OriginCheck(address, allowed_hosts)
-        self._sockets = Sockets(ping_interval_s=ping_interval_s)
+        self._ping_interval_s = ping_interval_s
+        self._sockets = Sockets()
         self._stack = AsyncExitStack()
 
     @property
@@ -77,7 +78,8 @@ class Bridge:
         """Listens. Raises `UnavailableError` if the port or the path cannot be had."""
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
-            app = self._application(Leases(self._host, attachment))
+            leases = Leases(self._host, attachment)
+            app = self._application(leases)
             runner = web.AppRunner(
                 app,
                 access_log=None,
@@ -88,8 +90,8 @@ class Bridge:
             stack.push_async_callback(runner.cleanup)
             await self._listen(runner)
             stack.push_async_callback(self._sockets.close_all)
-            pinging = asyncio.create_task(self._sockets.keep_alive())
-            stack.push_async_callback(_cancel, pinging)
+            watching = asyncio.create_task(self._watch(leases))
+            stack.push_async_callback(_cancel, watching)
             self._stack = stack.pop_all()
         return self
 
@@ -101,6 +103,13 @@ class Bridge:
     ) -> None:
         """Stops."""
         await self._stack.aclose()
+
+    async def _watch(self, leases: Leases) -> None:
+        """Looks after peers that have gone without a word, until cancelled."""
+        while True:
+            await asyncio.sleep(self._ping_interval_s)
+            await self._sockets.check_all()
+            leases.end_idle()
 
     async def _listen(self, runner: web.AppRunner) -> None:
         if self._unix_path is not None:

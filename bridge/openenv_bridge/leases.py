@@ -11,6 +11,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     RequestConflictError,
     SessionClosedError,
+    SessionExpiredError,
     SessionNotFoundError,
 )
 from openenv_grpc.sessions import (
@@ -23,6 +24,9 @@ from openenv_grpc.sessions import (
     SessionState,
     ask,
 )
+
+MAX_IDLE_S = 3600.0
+"""How long a session may idle that no socket is attached to: its client may be gone for good."""
 
 OnLost = Callable[[OpenEnvError], None]
 
@@ -120,8 +124,24 @@ class Leases:
         del self._leases[session_id]
         return session
 
+    def end_idle(self, max_idle_s: float = MAX_IDLE_S) -> None:
+        """Ends the sessions that nobody has used for long."""
+        for session_id, lease in list(self._leases.items()):
+            idle_s = lease.session.info().idle_s
+            if session_id in self._attached or idle_s is None or idle_s <= max_idle_s:
+                continue
+            del self._leases[session_id]
+            try:
+                self._host.end_session(session_id, _expired(max_idle_s))
+            except SessionNotFoundError:
+                continue  # it has ended, and was forgotten here
+
     def _lost(self, session: SessionPort, error: OpenEnvError) -> None:
         self._leases.pop(session.id, None)
         on_lost = self._attached.pop(session.id, None)
         if on_lost is not None:
             on_lost(error)
+
+
+def _expired(max_idle_s: float) -> SessionExpiredError:
+    return SessionExpiredError(f"the session idled for more than {max_idle_s:g} seconds")

@@ -18,19 +18,26 @@ CLOSE_TIMEOUT_S = 5.0
 """How long a close frame of ours waits for the peer's."""
 
 CLOSE_OK = 1000
+CLOSE_TOO_BIG = 1009
 CLOSE_SILENT = 1011
 CLOSE_RESTART = 1012
 
 MAX_REASON_BYTES = 123
 """A close frame's reason has no more."""
 
+READ_BEYOND_BYTES = 16 * 2**20
+"""How far past its limit a message is read, so that its sender can be told rather than cut off."""
+
 
 class Socket:
     """One WebSocket, with its handshake done."""
 
-    def __init__(self, response: web.WebSocketResponse, *, peer: str) -> None:
+    def __init__(
+        self, response: web.WebSocketResponse, *, peer: str, max_message_bytes: int
+    ) -> None:
         self.response = response
         self.peer = peer
+        self._max_message_bytes = max_message_bytes
         self._listening = False
         self._heard = True
 
@@ -43,6 +50,9 @@ class Socket:
                 self._heard = True
                 match received.type:
                     case WSMsgType.TEXT | WSMsgType.BINARY:
+                        if self._is_too_big(received.data):
+                            await self.close(CLOSE_TOO_BIG)
+                            return None
                         return received
                     case WSMsgType.PING:
                         await self.response.pong(received.data)
@@ -78,13 +88,18 @@ class Socket:
         except ConnectionError:
             logger.debug("ping not sent peer=%s", self.peer)
 
+    def _is_too_big(self, content: str | bytes) -> bool:
+        limit = self._max_message_bytes
+        if isinstance(content, str) and len(content) * 4 > limit:  # 4 bytes a character at most
+            content = content.encode()
+        return len(content) > limit
+
 
 class Sockets:
     """All open sockets of a bridge."""
 
-    def __init__(self, *, ping_interval_s: float = PING_INTERVAL_S) -> None:
+    def __init__(self) -> None:
         self._open: set[Socket] = set()
-        self._ping_interval_s = ping_interval_s
 
     @asynccontextmanager
     async def accept(
@@ -95,11 +110,12 @@ class Sockets:
             timeout=CLOSE_TIMEOUT_S,
             autoping=False,
             compress=False,
-            max_msg_size=max_message_bytes,
+            max_msg_size=max_message_bytes + READ_BEYOND_BYTES,
             protocols=protocols,
         )
         await response.prepare(request)
-        socket = Socket(response, peer=request.remote or "unix")
+        peer = request.remote or "unix"
+        socket = Socket(response, peer=peer, max_message_bytes=max_message_bytes)
         self._open.add(socket)
         try:
             yield socket
@@ -107,11 +123,9 @@ class Sockets:
             self._open.discard(socket)
             await socket.close()
 
-    async def keep_alive(self) -> None:
-        """Pings every socket again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(self._ping_interval_s)
-            await asyncio.gather(*[socket.check() for socket in self._open])
+    async def check_all(self) -> None:
+        """Pings every socket; closes those that have not answered the last ping."""
+        await asyncio.gather(*[socket.check() for socket in self._open])
 
     async def close_all(self) -> None:
         """Closes every socket since the server stops."""

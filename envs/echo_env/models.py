@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field, RootModel
+from pydantic import Field
 
-from openenv_grpc import (
-    Action,
-    CallToolAction,
-    CallToolObservation,
-    ListToolsAction,
-    ListToolsObservation,
-    Observation,
-)
+from openenv_grpc import Action, Observation
 
 
 class EchoAction(Action):
@@ -25,11 +18,3 @@ class EchoObservation(Observation):
 
     echoed_message: str = Field(default="", description="The message, as it was said")
     message_length: int = Field(default=0, ge=0, description="Its length in characters")
-
-
-EchoInput = EchoAction | CallToolAction | ListToolsAction
-"""What a step takes: a message, or a tool call that says the same."""
-
-
-class EchoOutput(RootModel[EchoObservation | CallToolObservation | ListToolsObservation]):
-    """What a step gives, by the kind of its action."""

@@ -50,8 +50,8 @@ def create_app(
     concurrency_config: ConcurrencyConfig | None = None,
     gradio_builder: object = None,
     custom_tab_name: str = "Custom",
-    custom_tab_primary: bool = False,  # noqa: FBT001, FBT002  # the reference's signature
-    show_default_tab: bool = True,  # noqa: FBT001, FBT002
+    custom_tab_primary: bool = False,
+    show_default_tab: bool = True,
     title_override: str | None = None,
     state_cls: Any = State,
     *,
@@ -91,8 +91,8 @@ def create_web_interface_app(
     concurrency_config: ConcurrencyConfig | None = None,
     gradio_builder: object = None,
     custom_tab_name: str = "Custom",
-    custom_tab_primary: bool = False,  # noqa: FBT001, FBT002
-    show_default_tab: bool = True,  # noqa: FBT001, FBT002
+    custom_tab_primary: bool = False,
+    show_default_tab: bool = True,
     title_override: str | None = None,
     state_cls: Any = State,
     *,

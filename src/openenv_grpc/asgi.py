@@ -182,7 +182,7 @@ async def _body(receive: Receive, uploaded: asyncio.Event) -> AsyncIterator[byte
 
 async def _refuse_socket(scope: Message, send: Send, status: int) -> None:
     """Tells why a handshake was refused, if the server can, or else only that it was."""
-    if "websocket.http.response" in (scope.get("extensions") or {}):
+    if status != 403 and "websocket.http.response" in (scope.get("extensions") or {}):
         await send({"type": "websocket.http.response.start", "status": status, "headers": []})
         await send({"type": "websocket.http.response.body", "body": b""})
     else:

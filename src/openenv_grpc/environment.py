@@ -40,6 +40,10 @@ ObsT = TypeVar("ObsT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
 
 
+class EpisodeRandom(random.Random):
+    """The randomness of an environment whose author has no source of his own."""
+
+
 @dataclass(slots=True)
 class EpisodeBooks:
     """What is kept for an environment whose author does not keep it. The server writes it."""
@@ -105,7 +109,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     @cached_property
     def rng(self) -> random.Random:
         """Source of randomness. The server replaces it at each reset, seeded as the reset is."""
-        return random.Random()
+        return EpisodeRandom()
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Describes the environment for people."""

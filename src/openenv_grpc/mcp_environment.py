@@ -158,7 +158,10 @@ class MCPEnvironment(Environment[Action, Observation, State]):
         return await asyncio.to_thread(step)
 
     def _step_impl(
-        self, action: Action, timeout_s: float | None = None, **kwargs: Any
+        self,
+        action: Any,  # so that a subclass can name its own class
+        timeout_s: float | None = None,
+        **kwargs: Any,
     ) -> Observation:
         """Applies an action that is no tool call. Refuses it, unless overridden."""
         raise InvalidActionError(

@@ -148,13 +148,19 @@ class ActionReader:
     """Reads actions of one environment.
 
     An environment whose action class is the bare `Action` or one of the MCP action classes also
-    takes `{"type": "list_tools"}` and `{"type": "call_tool", …}`.
+    takes `{"type": "list_tools"}` and `{"type": "call_tool", …}`, and so does one that has tools
+    and an action class of its own, whose schema then tells of them (`declared`).
     """
 
     def __init__(
-        self, action_type: Any, *, by_type: Mapping[str, type[BaseModel]] | None = None
+        self,
+        action_type: Any,
+        *,
+        by_type: Mapping[str, type[BaseModel]] | None = None,
+        declared: bool = False,
     ) -> None:
         self.action_type = action_type
+        self._declared = (*(by_type or {}).values(),) if declared else ()
         self._adapter: TypeAdapter[Any] = TypeAdapter(action_type)
         self._by_type = {
             name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()
@@ -202,7 +208,9 @@ class ActionReader:
 
     def schema(self) -> dict[str, JsonValue]:
         """Returns the JSON Schema of an action."""
-        return self._adapter.json_schema()
+        if not self._declared:
+            return self._adapter.json_schema()
+        return TypeAdapter[Any](Union[(self.action_type, *self._declared)]).json_schema()
 
 
 def model_type(annotation: object) -> bool:

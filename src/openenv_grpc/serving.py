@@ -73,9 +73,9 @@ class Server:
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
-        A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP, WebSocket
-        and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that is not
-        loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
+        A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
+        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that
+        is not loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
         `max_sessions` and `session_timeout_s` come before what the environments say of themselves.
         `redact_errors` keeps the text of an environment's exceptions from clients.
 
@@ -98,9 +98,7 @@ class Server:
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
-            self._manager = SessionManager(
-                definitions, EngineSettings(redact_errors=redact_errors)
-            )
+            self._manager = SessionManager(definitions, EngineSettings(redact_errors=redact_errors))
         except TypeError as error:  # a factory that builds no environment
             raise ConfigurationError(str(error)) from error
         self._host = host
@@ -224,7 +222,7 @@ class Server:
     async def _drain(self, limit_s: float | None) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                while self._manager.sessions():
+                while self._manager.sessions():  # noqa: ASYNC110  # nobody tells when they end
                     await asyncio.sleep(DRAIN_INTERVAL_S)
         self.stop()
 
@@ -320,8 +318,8 @@ def _address(host: str, port: int) -> str:
 
 def _cannot_listen(addresses: Sequence[str], option: str) -> ConfigurationError:
     return ConfigurationError(
-        f"cannot listen on {' and '.join(addresses)}: in use, not this machine's, or not permitted; "
-        f"choose another port ({option}, 0 for a free one)"
+        f"cannot listen on {' and '.join(addresses)}: in use, not this machine's, or not "
+        f"permitted; choose another port ({option}, 0 for a free one)"
     )
 
 

@@ -38,7 +38,7 @@ async def test_the_stream_is_spoken_in_binary_frames(serve: Serve, gate: Gate) -
         request = session_pb2.ConnectRequest(operations=[step("a"), step("b")])
         await socket.send_bytes(request.SerializeToString())
         found = await outcomes(socket, 2)
-        assert [outcome.WhichOneof("outcome") for outcome in found] == ["step", "step"]
+        assert [outcome.WhichOneof("kind") for outcome in found] == ["step", "step"]
         assert '"text":"b"' in found[1].step.observation.json
 
 

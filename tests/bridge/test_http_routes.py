@@ -78,8 +78,6 @@ async def test_malformed_json_is_422(serve: Serve, gate: Gate) -> None:
         ("/step", {"action": []}, ["body", "action"]),
         ("/step", {"action": {}, "timeout_s": 0}, ["body", "timeout_s"]),
         ("/step", {"action": {}, "request_id": "x" * 256}, ["body", "request_id"]),
-        ("/step", None, ["body"]),
-        ("/reset", None, ["body"]),
         ("/reset", [], ["body"]),
         ("/reset", {"episode_id": "x" * 256}, ["body", "episode_id"]),
     ],
@@ -92,6 +90,15 @@ async def test_a_wrong_body_is_422_and_says_where(
         assert status == 422
         assert answer["detail"][0]["loc"] == place
     assert gate.built == 0
+
+
+@pytest.mark.parametrize("path", ["/step", "/reset"])
+async def test_null_for_a_body_is_422(serve: Serve, gate: Gate, path: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(served, "POST", path, data=b"null", headers=headers)
+        assert status == 422
+        assert answer["detail"][0]["loc"] == ["body"]
 
 
 async def test_a_missing_body_of_a_step_is_422(serve: Serve, gate: Gate) -> None:

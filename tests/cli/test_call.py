@@ -130,9 +130,7 @@ def test_a_failure_is_told_in_one_line(
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:1", "http://127.0.0.1:1", "ws://127.0.0.1:1"])
 @pytest.mark.parametrize("command", [("call", "reset"), ("call", "step", "{}"), ("info",)])
-def test_a_server_that_is_not_there_is_told_in_one_line(
-    url: str, command: tuple[str, ...]
-) -> None:
+def test_a_server_that_is_not_there_is_told_in_one_line(url: str, command: tuple[str, ...]) -> None:
     ended = run(command[0], url, *command[1:])
 
     assert ended.returncode == 1

@@ -78,9 +78,7 @@ def test_ready_names_only_the_doors_that_there_are(
 async def test_a_unix_socket_is_served(serve_process: ServeProcess, tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
 
-    with serve_process(
-        "echo_env", ports=("--no-http", "--no-grpc", "--unix", str(path))
-    ) as served:
+    with serve_process("echo_env", ports=("--no-http", "--no-grpc", "--unix", str(path))) as served:
         assert served.ready == f"READY unix={path}"
         async with GenericEnvClient(base_url=f"unix:{path}") as client:
             await client.reset()
@@ -105,9 +103,7 @@ async def test_a_second_signal_does_not_wait_for_an_environment_that_will_not_cl
 ) -> None:
     (tmp_path / "stubborn.py").write_text(SLOW_CLOSE)
 
-    with serve_process(
-        "stubborn:Stubborn", environment={"PYTHONPATH": str(tmp_path)}
-    ) as served:
+    with serve_process("stubborn:Stubborn", environment={"PYTHONPATH": str(tmp_path)}) as served:
         client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
         await client.reset()
         served.process.send_signal(signal.SIGINT)
@@ -219,11 +215,13 @@ def test_more_sessions_than_a_class_supports_are_refused(tmp_path: Path) -> None
 def test_an_environment_of_the_reference_is_served_as_it_is(
     serve_process: ServeProcess, reference_python: Path
 ) -> None:
-    with serve_process("tests/envs/reference_echo", python=reference_python) as served:
-        with GenericEnvClient(base_url=f"grpc://{served.address('grpc')}").sync() as client:
-            client.reset()
-            result = client.step(
-                {"type": "call_tool", "tool_name": "echo_message", "arguments": {"message": "hi"}}
-            )
-            assert result.observation["result"]["data"] == "hi"
-            assert client.state()["step_count"] == 1
+    with (
+        serve_process("tests/envs/reference_echo", python=reference_python) as served,
+        GenericEnvClient(base_url=f"grpc://{served.address('grpc')}").sync() as client,
+    ):
+        client.reset()
+        result = client.step(
+            {"type": "call_tool", "tool_name": "echo_message", "arguments": {"message": "hi"}}
+        )
+        assert result.observation["result"]["data"] == "hi"
+        assert client.state()["step_count"] == 1

@@ -16,6 +16,7 @@ BETTERPROTO = ROOT / ".venv-betterproto/bin"
 @pytest.mark.parametrize(
     ("name", "binaries"),
     [("python_betterproto2", Path(sys.executable).parent), ("python_betterproto", BETTERPROTO)],
+    ids=["betterproto2", "betterproto_2_0_0b7"],
 )
 def test_the_tour_meets_an_error_and_sends_a_batch(
     example, require, run, served, check_tour, name, binaries

@@ -14,7 +14,7 @@ def trainer(example, require, run, served) -> Path:
     require("go", "go.dev/dl")
     folder = example("go")
     run("buf", "generate", f"http://{served.http}/proto.binpb", cwd=folder)
-    run("go", "build", "-o", folder / "bin/", "./unary", "./stream", "./tour", cwd=folder)
+    run("go", "build", "-o", "bin/", "./unary", "./stream", "./tour", cwd=folder)
     return folder
 
 

@@ -40,6 +40,7 @@ SCRIPT = ROOT / "scripts/languages/stubs.py"
             "openenv_grpc/v1/__init__.py",
         ),
     ],
+    ids=["go", "typescript", "java", "cpp", "rust", "python_betterproto2"],
 )
 def test_stubs_are_generated(require, run, tmp_path, language, plugin, expected):
     require(plugin, f"run `make .stamps/language-{language}`")

@@ -1,20 +1,15 @@
-"""What serves echo: `app` for `openenv-grpc serve` and ASGI servers, `main` for the `server` script."""
+"""Serves echo: `app` for `openenv-grpc serve` and ASGI servers, `main` for the script `server`."""
 
 from __future__ import annotations
 
 import argparse
 
-from echo_env.models import EchoInput, EchoObservation, EchoOutput
+from echo_env.models import EchoAction, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_grpc import create_app, serve
 
-app = create_app(
-    EchoEnvironment,
-    EchoInput,
-    EchoOutput,
-    env_name="echo_env",
-    reset_observation_cls=EchoObservation,
-)
+# Tool calls are taken besides: every environment with tools takes them.
+app = create_app(EchoEnvironment, EchoAction, EchoObservation, env_name="echo_env")
 
 
 def main() -> None:

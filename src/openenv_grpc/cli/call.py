@@ -67,7 +67,7 @@ def call(
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
 ) -> None:
-    """Reset, step, read or call tools of an environment.
+    r"""Reset, step, read or call tools of an environment.
 
     Each command opens a session of its own and closes it. `step`, `state` and `tool` reset first,
     since there is no episode yet. An action that does not fit the environment is not sent.

@@ -19,10 +19,10 @@ INTERRUPTED = 130
 
 command = typer.Typer(
     name="openenv-grpc",
-    help="Serve environments for training agents, over gRPC, WebSocket, HTTP and MCP, and drive them "
-    "from a terminal.",
+    help="Serve environments for training agents over gRPC, WebSocket, HTTP and MCP, and drive "
+    "them from a terminal.",
     epilog="First steps: `openenv-grpc serve echo_env`, and in another terminal "
-    "`openenv-grpc call grpc://127.0.0.1:50051 step '{\"message\": \"hello\"}'`.",
+    '`openenv-grpc call grpc://127.0.0.1:50051 step \'{"message": "hello"}\'`.',
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,7 +34,7 @@ command.command("call")(call)
 command.command("info")(info)
 
 
-def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer's callback
+def _show_version(asked: bool) -> None:
     if asked:
         typer.echo(f"openenv-grpc {version('openenv-grpc')}")
         raise typer.Exit

@@ -84,7 +84,9 @@ def serve(
     ] = None,
     redact_errors: Annotated[
         bool,
-        typer.Option("--redact-errors", help="Tell clients nothing of an environment's exceptions."),
+        typer.Option(
+            "--redact-errors", help="Tell clients nothing of an environment's exceptions."
+        ),
     ] = False,
     log_level: Annotated[LogLevel, typer.Option(help="What to log.")] = LogLevel.INFO,
     log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.TEXT,

@@ -62,19 +62,30 @@ class ToolCaller:
 
 
 def _read_result(name: str, result: tool_pb2.ToolResult) -> JsonValue:
-    structured = (
-        payloads.decode_payload(result.structured) if result.HasField("structured") else None
-    )
+    structured = None
+    if result.HasField("structured"):
+        structured = payloads.decode_payload(result.structured)
+    if isinstance(structured, dict) and "tool_name" in structured:
+        return tool_answers.read_call(name, structured)  # a step in disguise
     return tool_answers.read_result(
         name,
         {
             "content": [_block(content) for content in result.contents],
             "structured_content": structured,
             "meta": None,
-            "data": structured,
+            "data": _unwrapped(structured),
             "is_error": result.failed,
         },
     )
+
+
+def _unwrapped(structured: JsonValue) -> JsonValue:
+    """Returns a tool's value without the object that MCP needs around what is none."""
+    match structured:
+        case {"result": value} if len(structured) == 1:
+            return value
+        case _:
+            return structured
 
 
 def _block(content: tool_pb2.ToolContent) -> JsonValue:

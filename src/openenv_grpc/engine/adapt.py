@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-import random
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from openenv_grpc.environment import Environment, EpisodeBooks
+from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.sessions import StateRead
 from openenv_grpc.types import Budgets, Observation, State
@@ -131,7 +130,8 @@ def shape_of(cls: type) -> Shape:
 
 def shape_of_instance(environment: object) -> Shape:
     """Looks at the class of an instance. Raises what `shape_of` raises."""
-    return shape_of(type(environment))
+    cls: type = type(environment)
+    return shape_of(cls)
 
 
 def factory_class(factory: Callable[..., Any]) -> type | None:
@@ -256,7 +256,7 @@ def keeps_rng(environment: Any, shape: Shape) -> bool:
     if not shape.ours or shape.own_rng:
         return True
     made = vars(environment).get("rng") if hasattr(environment, "__dict__") else None
-    return made is not None and not isinstance(made, random.Random)
+    return made is not None and not isinstance(made, EpisodeRandom)
 
 
 def read_state(environment: Any, shape: Shape, episode_id: str | None, steps: int) -> StateRead:
@@ -292,7 +292,8 @@ def observed_fields(observation: object) -> tuple[bool, bool, bool]:
 
     A subclass may have a field of its own named `truncated`, which stays where it is.
     """
-    return _observed_fields(type(observation))
+    cls: type = type(observation)
+    return _observed_fields(cls)
 
 
 @functools.lru_cache(maxsize=4096)

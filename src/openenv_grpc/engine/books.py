@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from openenv_grpc.environment import EpisodeBooks
+from openenv_grpc.environment import EpisodeBooks, EpisodeRandom
 from openenv_grpc.tools import ToolAnswer
 
 
@@ -42,7 +41,7 @@ class Books:
 
     def saw(self, *, done: bool, truncated: bool) -> None:
         """Notes whether the episode is over."""
-        self.done = done
+        self.done = done or truncated
         self.truncated = truncated
 
     def stepped(self) -> None:
@@ -68,6 +67,6 @@ def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:
         sums[name] = sums.get(name, 0.0) + part
 
 
-def random_source(seed: object) -> random.Random:
-    """Makes an episode's source of randomness; one of its own where there is no seed."""
-    return random.Random(seed if isinstance(seed, int) else None)
+def random_source(seed: object) -> EpisodeRandom:
+    """Makes an episode's source of randomness; another each time where there is no seed."""
+    return EpisodeRandom(seed if isinstance(seed, int | float | str) else None)

@@ -20,11 +20,15 @@ class HeldContext:
         self._leave = asyncio.Event()
         self.task = asyncio.get_running_loop().create_task(self._hold())
 
+    def stop_entering(self) -> None:
+        """Gives up entering, if that is not over."""
+        if self._tell is not None:
+            self.task.cancel()
+
     async def leave(self) -> None:
         """Leaves the context, or stops entering it; waits until that is done."""
         self._leave.set()
-        if self._tell is not None:
-            self.task.cancel()
+        self.stop_entering()
         await asyncio.wait({self.task})
 
     async def _hold(self) -> BaseException | None:

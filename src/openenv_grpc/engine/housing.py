@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.held import HeldContext
-from openenv_grpc.engine.instance import Instance, Outcome
+from openenv_grpc.engine.instance import Instance
+from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
 from openenv_grpc.sessions import Kind, Operation
@@ -47,24 +48,23 @@ class Housing:
         redact_errors: bool,
     ) -> None:
         self.books = Books()
-        self.instance: Instance | None = None
-        """Set once operations may use it, until it is to be closed."""
+        self._performer: Performer | None = None  # while operations may use the environment
         self._registered = registered
         self._workers = workers
         self._session_id = session_id
         self._redact_errors = redact_errors
         self._worker: Worker | None = None
-        self._made: Instance | None = None  # from the constructor's end to the start of `close`
+        self._made: Performer | None = None  # from the constructor's end to the start of `close`
         self._tools: HeldContext | None = None
         self._settled: Settled | None = None
-        self._close_begun = False
+        self._retired = False
 
     @property
     def environment_type(self) -> str:
         """Name of the environment's class; of its factory, before it stands."""
-        if self.instance is None:
+        if self._performer is None:
             return self._registered.spec.factory_name
-        return self.instance.shape.cls.__name__
+        return self._performer.instance.shape.cls.__name__
 
     @property
     def exists(self) -> bool:
@@ -78,34 +78,32 @@ class Housing:
         self._settled = settled
         self._taken().run(self._construct, None, self._constructed)
 
-    def _construct(self, _: None) -> Instance:
-        self._made = Instance(
-            self._registered.factory(),
-            self._registered,
-            self.books,
+    def _construct(self, _: None) -> Performer:
+        self._made = Performer(
+            Instance(self._registered.factory(), self._registered, self.books),
             session_id=self._session_id,
             redact_errors=self._redact_errors,
         )
         return self._made
 
-    def _constructed(self, _: None, outcome: Instance | BaseException) -> None:
+    def _constructed(self, _: None, outcome: Performer | BaseException) -> None:
         if isinstance(outcome, BaseException):
             self._settle(outcome)
             return
         try:
-            context = adapt.tool_session(outcome.environment)
+            context = adapt.tool_session(outcome.instance.environment)
         except Exception as error:  # an environment may raise anything
             self._settle(error)
             return
-        if context is None or self._close_begun:
+        if context is None or self._retired:
             self._settle(None)
         else:
             self._tools = HeldContext(context, self._settle)
 
     def _settle(self, error: BaseException | None) -> None:
-        if error is None and not self._close_begun:
-            self.instance = self._made
-            if self._made is not None and self._made.shape.on_loop:
+        if error is None and not self._retired:
+            self._performer = self._made
+            if self._made is not None and self._made.instance.shape.on_loop:
                 self._give_back()  # no thread for each environment that hardly needs one
         if self._settled is not None:
             self._settled(error)
@@ -114,35 +112,38 @@ class Housing:
 
     def run(self, operation: Operation, done: Done) -> None:
         """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
-        instance = self.instance
-        assert instance is not None
-        if instance.shape.on_loop and operation.kind is Kind.STATE:
-            _INLINE.run(instance.perform, operation, done)
+        performer = self._performer
+        assert performer is not None
+        if performer.instance.shape.on_loop and operation.kind is Kind.STATE:
+            _INLINE.run(performer.perform, operation, done)
         else:
-            (self._worker or self._taken()).run(instance.perform, operation, done)
+            (self._worker or self._taken()).run(performer.perform, operation, done)
 
     def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
         """Starts an operation that is awaited; `None` if it is not of that kind."""
-        instance = self.instance
-        assert instance is not None
-        if not instance.awaits(operation):
+        performer = self._performer
+        assert performer is not None
+        if not performer.instance.awaits(operation):
             return None
-        return asyncio.get_running_loop().create_task(_awaited(instance, operation))
+        return asyncio.get_running_loop().create_task(_awaited(performer, operation))
 
     # The end
 
     def retire(self) -> None:
         """Lets no further operation use the environment."""
-        self.instance = None
-        self._close_begun = True
+        self._performer = None
+        self._retired = True
+        if self._tools is not None:
+            self._tools.stop_entering()
 
     async def close(self) -> None:
         """Closes the environment. Cancelling this gives up waiting, not closing."""
         if self._tools is not None:
             await self._tools.leave()
         made = self._made
-        if made is not None and made.shape.close is not None:
-            if made.shape.close.asynchronous:
+        close = None if made is None else made.instance.shape.close
+        if made is not None and close is not None:
+            if close.asynchronous:
                 self._made = None
                 await made.close_async()
             else:
@@ -183,9 +184,9 @@ class Housing:
             self._workers.free(worker)
 
 
-async def _awaited(instance: Instance, operation: Operation) -> Outcome | BaseException:
+async def _awaited(performer: Performer, operation: Operation) -> Outcome | BaseException:
     try:
-        return await instance.perform_async(operation)
+        return await performer.perform_async(operation)
     except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # else SystemExit would end the event loop

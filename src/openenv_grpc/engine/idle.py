@@ -44,7 +44,8 @@ class IdleWatch:
             limit_s = session.idle_timeout_s
             if limit_s is None or session.is_over:
                 continue
-            due = (session.idle_since if session.is_idle else now) + limit_s
+            idle_since = session.idle_since
+            due = (now if idle_since is None else idle_since) + limit_s
             if due > now:
                 next_due = min(next_due, due)
             else:

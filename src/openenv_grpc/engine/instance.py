@@ -12,19 +12,10 @@ from openenv_grpc.engine.adapt import Method, Shape, ToolPath
 from openenv_grpc.engine.books import Books, random_source
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.errors import (
-    DeadlineExceededError,
-    Effect,
-    EnvironmentFailedError,
     EpisodeNotStartedError,
     EpisodeOverError,
-    InvalidActionError,
-    InvalidArgumentsError,
     InvalidRequestError,
     NotSupportedError,
-    OpenEnvError,
-    TaskNotFoundError,
-    ToolNotFoundError,
-    UnserializableResultError,
 )
 from openenv_grpc.sessions import (
     Evaluated,
@@ -41,21 +32,6 @@ from openenv_grpc.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
-PASSED_ON = (
-    DeadlineExceededError,
-    EpisodeNotStartedError,
-    EpisodeOverError,
-    InvalidActionError,
-    InvalidArgumentsError,
-    NotSupportedError,
-    TaskNotFoundError,
-    ToolNotFoundError,
-    UnserializableResultError,
-)
-"""Errors of ours that mean what they say when an environment raises them."""
-
-Outcome = tuple[bytes, OpenEnvError | None]
-"""What goes to the client, and the error if that tells of one."""
 Prepared = tuple[Callable[[], Any], Callable[[Any], Result]]
 """The call of the environment, and what makes a result of its value."""
 
@@ -68,17 +44,12 @@ class Instance:
         environment: Any,
         registered: RegisteredEnvironment,
         books: Books,
-        *,
-        session_id: str,
-        redact_errors: bool,
     ) -> None:
         self.environment = environment
         self.shape: Shape = adapt.shape_of_instance(environment)
         self.books = books
         self.spec = registered.spec
         self._registered = registered
-        self._session_id = session_id
-        self._redact_errors = redact_errors
         self._tool_path = adapt.tool_path(environment)
         self._has_rubric = adapt.has_rubric(environment)
         self._own_rng = adapt.keeps_rng(environment, self.shape)
@@ -118,78 +89,9 @@ class Instance:
             case _:
                 return False
 
-    def perform(self, operation: Operation) -> Outcome:
-        """Does a blocking operation."""
-        try:
-            call, complete = self._prepared(operation)
-            try:
-                value = call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self.spec), error
-
-    async def perform_async(self, operation: Operation) -> Outcome:
-        """Does an operation that is awaited."""
-        try:
-            call, complete = self._prepared(operation)
-            try:
-                value = await call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self.spec), error
-
-    def _prepared(self, operation: Operation) -> Prepared:
-        try:
-            return self._prepare[operation.kind](operation)
-        except OpenEnvError:
-            raise
-        except Exception as error:  # validators of an action class may raise anything
-            raise self._failed(operation, error, effect=Effect.NONE) from error
-
-    def _written(
-        self, operation: Operation, complete: Callable[[Any], Result], value: Any
-    ) -> bytes:
-        try:
-            return operation.codec.write(operation, complete(value), self.spec)
-        except OpenEnvError:
-            raise
-        except Exception as error:  # serializers of an observation class may raise anything
-            raise self._failed(operation, error, effect=Effect.DONE) from error
-
-    def _failed(
-        self, operation: Operation, error: Exception, *, effect: Effect = Effect.UNKNOWN
-    ) -> OpenEnvError:
-        """Turns what an environment raised into what its client is told, and logs it."""
-        if isinstance(error, PASSED_ON):
-            return error
-        if operation.kind is Kind.TASKS and isinstance(error, IndexError):
-            return TaskNotFoundError("Invalid task index")
-        if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
-            return _no_such_method(operation.payload.method)
-        name = self.spec.name
-        logger.error(
-            "environment failed session_id=%s environment=%s operation=%s",
-            self._session_id,
-            name,
-            operation.kind.value,
-            exc_info=error,
-        )
-        if self._redact_errors:
-            return EnvironmentFailedError(
-                "the environment failed; the server's log tells how",
-                effect=effect,
-                metadata={"environment": name},
-            )
-        kind, text = type(error).__name__, str(error)
-        return EnvironmentFailedError(
-            f"{kind}: {text}",
-            effect=effect,
-            metadata={"exception_type": kind, "exception_text": text, "environment": name},
-        )
+    def prepared(self, operation: Operation) -> Prepared:
+        """Reads an operation, and returns how it is done."""
+        return self._prepare[operation.kind](operation)
 
     # Episodes
 
@@ -240,7 +142,7 @@ class Instance:
             try:
                 return self._read_state().episode_id
             except Exception:  # the reset went well all the same
-                logger.debug("state failed session_id=%s", self._session_id, exc_info=True)
+                logger.debug("state failed after a reset", exc_info=True)
         return self.books.episode.episode_id
 
     def _observe(self, observation: Any) -> Observed:
@@ -386,7 +288,7 @@ class Instance:
         query: TaskQuery = operation.payload
         method = self.shape.tasks.get(query.method)
         if method is None:
-            raise _no_such_method(query.method)
+            raise no_such_method(query.method)
         return partial(method.call, self.environment, *query.arguments), _unchanged
 
     def _prepare_metadata(self, operation: Operation) -> Prepared:
@@ -394,29 +296,9 @@ class Instance:
 
     # Its end
 
-    def close(self) -> None:
-        """Closes a blocking environment; what it raises is logged."""
-        try:
-            if self.shape.close is not None:
-                self.shape.close.call(self.environment)
-        except Exception as error:  # an environment may raise anything
-            self._log_failed_close(error)
-
-    async def close_async(self) -> None:
-        """Closes an environment whose `close` is awaited; what it raises is logged."""
-        try:
-            if self.shape.close is not None:
-                await self.shape.close.call(self.environment)
-        except Exception as error:  # an environment may raise anything
-            self._log_failed_close(error)
-
-    def _log_failed_close(self, error: Exception) -> None:
-        logger.error(
-            "environment failed to close session_id=%s environment=%s",
-            self._session_id,
-            self.spec.name,
-            exc_info=error,
-        )
+    def close(self) -> Any:
+        """Closes the environment; returns an awaitable if its `close` is asynchronous."""
+        return None if self.shape.close is None else self.shape.close.call(self.environment)
 
 
 def _unchanged(value: Any) -> Any:
@@ -431,5 +313,6 @@ def _listed(tools: list[ToolInfo]) -> ToolsListed:
     return ToolsListed(tools=tools)
 
 
-def _no_such_method(name: str) -> NotSupportedError:
+def no_such_method(name: str) -> NotSupportedError:
+    """Makes the error for a method of the task catalogue that an environment does not have."""
     return NotSupportedError(f"{name} is not supported for this environment")

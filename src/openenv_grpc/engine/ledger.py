@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,7 +106,7 @@ class Ledger:
         waiting, record.waiting = record.waiting, []
         record.answered = True
         record.content = reply.content
-        record.error = reply.error
+        record.error = reply.error and bare(reply.error)
         self._kept += 1
         self._kept_bytes += len(reply.content)
         while self._kept > self._max_records or self._kept_bytes > self._max_bytes:
@@ -139,3 +140,8 @@ class Ledger:
             self._kept_bytes -= len(record.content)
             return True
         return False
+
+
+def bare(error: OpenEnvError) -> OpenEnvError:
+    """Returns an error without traceback and cause, which hold on to an environment's values."""
+    return copy.copy(error)

@@ -30,7 +30,14 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
-from openenv_grpc.sessions import Attachment, EnvironmentSpec, SessionInfo, SessionPort
+from openenv_grpc.sessions import (
+    Attachment,
+    Deliver,
+    EnvironmentSpec,
+    Operation,
+    SessionInfo,
+    SessionPort,
+)
 from openenv_grpc.types import EnvironmentMetadata
 
 

@@ -22,8 +22,6 @@ class Pending:
     """Why it will not be done, told when its turn comes."""
     answered: bool = False
     """Whether the reply is out; the call may still run on."""
-    cancelled: bool = False
-    """Whether somebody asked for its end, so that its task is stopped."""
     task: asyncio.Task[Any] | None = None
     """What runs it, where it is awaited."""
     deadline: Timer | None = None

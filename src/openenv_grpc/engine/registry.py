@@ -16,7 +16,7 @@ from openenv_grpc.engine.adapt import Shape
 from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
 from openenv_grpc.serialization import ActionReader
 from openenv_grpc.sessions import EnvironmentSpec
-from openenv_grpc.tools import TOOL_ACTIONS, CallToolAction, ListToolsAction
+from openenv_grpc.tools import TOOL_ACTIONS
 from openenv_grpc.types import Action, Budgets, ServerMode, State
 
 DEFAULT_SESSIONS = 256
@@ -172,7 +172,7 @@ def _describe(
     return EnvironmentSpec(
         name=name,
         factory_name=adapt.factory_name(definition.factory),
-        action_reader=action_reader(definition.action_type),
+        action_reader=action_reader(definition.action_type, has_tools=has_tools),
         observation_type=definition.observation_type,
         reset_observation_type=definition.reset_observation_type or definition.observation_type,
         state_type=definition.state_type,
@@ -188,17 +188,19 @@ def _describe(
     )
 
 
-def action_reader(action_type: Any) -> ActionReader:
+def action_reader(action_type: Any, *, has_tools: bool = False) -> ActionReader:
     """Makes the reader of an action class, with the tool actions that it takes besides."""
     by_type: Mapping[str, type[BaseModel]] | None = tool_action_types(action_type)
     if by_type is None and _named(action_type, "Action"):
         by_type = _tool_actions_beside(action_type)
-    elif (
-        by_type is None
-        and isinstance(action_type, type)
-        and issubclass(action_type, CallToolAction)
-    ):
-        by_type = {"list_tools": ListToolsAction}
+    if by_type is None and has_tools and isinstance(action_type, type):
+        # But for the one, if any, that it derives from: its own fields are read then.
+        beside = {
+            name: model
+            for name, model in _tool_actions_beside(action_type).items()
+            if not issubclass(action_type, model)
+        }
+        return ActionReader(action_type, by_type=beside, declared=True)
     return ActionReader(action_type, by_type=by_type)
 
 
@@ -223,7 +225,9 @@ def _named(action_type: Any, name: str) -> bool:
 
 
 def _tool_actions_beside(action_type: type) -> Mapping[str, type[BaseModel]]:
-    if action_type.__module__ not in (REFERENCE_TYPES, REFERENCE_TOOL_TYPES):
+    """Returns the tool actions of the framework that a class derives from."""
+    modules = {base.__module__ for base in action_type.__mro__}
+    if modules.isdisjoint((REFERENCE_TYPES, REFERENCE_TOOL_TYPES)):
         return TOOL_ACTIONS
     module = sys.modules.get(REFERENCE_TOOL_TYPES) or importlib.import_module(REFERENCE_TOOL_TYPES)
     return {"list_tools": module.ListToolsAction, "call_tool": module.CallToolAction}

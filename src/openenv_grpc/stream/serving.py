@@ -90,7 +90,7 @@ async def serve_stream(
         try:
             await asyncio.wait((writing, reading), return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and reading.exception() is None:
-                await writing  # what is under way is still answered
+                await asyncio.wait((writing,))  # what is under way is still answered
         finally:
             writing.cancel()
             reading.cancel()

@@ -72,11 +72,18 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _import_from(folder: Path, module_name: str) -> ModuleType:
     """Imports a module of an environment's folder, as part of its package if it is one."""
-    # Files written to run both ways fall back on imports from the folder itself.
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
     package = folder.name
     if (folder / "__init__.py").is_file() and package.isidentifier():
+        # Files written to run both ways fall back on imports from the folder itself.
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
         import_package(folder, package)
-        module_name = f"{package}.{module_name}"
-    return import_module(module_name)
+        return import_module(f"{package}.{module_name}")
+    sys.path.insert(0, str(folder))
+    module = import_module(module_name)
+    if module.__file__ is None or not Path(module.__file__).is_relative_to(folder):
+        raise ConfigurationError(
+            f"{folder}: another module named {module_name} is loaded already; make the folder a "
+            "package by an __init__.py"
+        )
+    return module

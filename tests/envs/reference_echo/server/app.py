@@ -9,7 +9,7 @@ from openenv.core.env_server import create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 
 try:
-    from .environment import ReferenceEchoEnvironment
+    from .environment import ReferenceEchoEnvironment  # noqa: TID252  # as authors write it
 except ImportError:
     from server.environment import ReferenceEchoEnvironment
 

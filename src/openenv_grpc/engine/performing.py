@@ -1,0 +1,147 @@
+"""One operation of an environment: read, done, written; whatever happens, there is an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from openenv_grpc.engine.instance import Instance, Prepared, no_such_method
+from openenv_grpc.errors import (
+    DeadlineExceededError,
+    Effect,
+    EnvironmentFailedError,
+    EpisodeNotStartedError,
+    EpisodeOverError,
+    InvalidActionError,
+    InvalidArgumentsError,
+    NotSupportedError,
+    OpenEnvError,
+    TaskNotFoundError,
+    ToolNotFoundError,
+    UnserializableResultError,
+)
+from openenv_grpc.sessions import Kind, Operation, Result
+
+logger = logging.getLogger(__name__)
+
+PASSED_ON = (
+    DeadlineExceededError,
+    EpisodeNotStartedError,
+    EpisodeOverError,
+    InvalidActionError,
+    InvalidArgumentsError,
+    NotSupportedError,
+    TaskNotFoundError,
+    ToolNotFoundError,
+    UnserializableResultError,
+)
+"""Errors of ours that mean what they say when an environment raises them."""
+
+Outcome = tuple[bytes, OpenEnvError | None]
+"""What goes to the client, and the error if that tells of one."""
+
+
+class Performer:
+    """Does the operations of one environment. Everything here runs where the environment runs."""
+
+    def __init__(self, instance: Instance, *, session_id: str, redact_errors: bool) -> None:
+        self.instance = instance
+        self._spec = instance.spec
+        self._session_id = session_id
+        self._redact_errors = redact_errors
+
+    def perform(self, operation: Operation) -> Outcome:
+        """Does a blocking operation."""
+        try:
+            call, complete = self._prepared(operation)
+            try:
+                value = call()
+            except Exception as error:  # an environment may raise anything
+                raise self._failed(operation, error) from error
+            return self._written(operation, complete, value), None
+        except OpenEnvError as error:
+            return operation.codec.write_error(operation, error, self._spec), error
+
+    async def perform_async(self, operation: Operation) -> Outcome:
+        """Does an operation that is awaited."""
+        try:
+            call, complete = self._prepared(operation)
+            try:
+                value = await call()
+            except Exception as error:  # an environment may raise anything
+                raise self._failed(operation, error) from error
+            return self._written(operation, complete, value), None
+        except OpenEnvError as error:
+            return operation.codec.write_error(operation, error, self._spec), error
+
+    def _prepared(self, operation: Operation) -> Prepared:
+        try:
+            return self.instance.prepared(operation)
+        except OpenEnvError:
+            raise
+        except Exception as error:  # validators of an action class may raise anything
+            raise self._failed(operation, error, effect=Effect.NONE) from error
+
+    def _written(
+        self, operation: Operation, complete: Callable[[Any], Result], value: Any
+    ) -> bytes:
+        try:
+            return operation.codec.write(operation, complete(value), self._spec)
+        except OpenEnvError:
+            raise
+        except Exception as error:  # serializers of an observation class may raise anything
+            raise self._failed(operation, error, effect=Effect.DONE) from error
+
+    def _failed(
+        self, operation: Operation, error: Exception, *, effect: Effect = Effect.UNKNOWN
+    ) -> OpenEnvError:
+        """Turns what an environment raised into what its client is told, and logs it."""
+        if isinstance(error, PASSED_ON):
+            return error
+        if operation.kind is Kind.TASKS and isinstance(error, IndexError):
+            return TaskNotFoundError("Invalid task index")
+        if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
+            return no_such_method(operation.payload.method)
+        name = self._spec.name
+        logger.error(
+            "environment failed session_id=%s environment=%s operation=%s",
+            self._session_id,
+            name,
+            operation.kind.value,
+            exc_info=error,
+        )
+        if self._redact_errors:
+            return EnvironmentFailedError(
+                "the environment failed; the server's log tells how",
+                effect=effect,
+                metadata={"environment": name},
+            )
+        kind, text = type(error).__name__, str(error)
+        return EnvironmentFailedError(
+            f"{kind}: {text}",
+            effect=effect,
+            metadata={"exception_type": kind, "exception_text": text, "environment": name},
+        )
+
+    def close(self) -> None:
+        """Closes a blocking environment; what it raises is logged."""
+        try:
+            self.instance.close()
+        except Exception as error:  # an environment may raise anything
+            self._log_failed_close(error)
+
+    async def close_async(self) -> None:
+        """Closes an environment whose `close` is awaited; what it raises is logged."""
+        try:
+            await self.instance.close()
+        except Exception as error:  # an environment may raise anything
+            self._log_failed_close(error)
+
+    def _log_failed_close(self, error: Exception) -> None:
+        logger.error(
+            "environment failed to close session_id=%s environment=%s",
+            self._session_id,
+            self._spec.name,
+            exc_info=error,
+        )

@@ -1,0 +1,213 @@
+"""The operations of one session: one after the other, each answered once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from openenv_grpc.engine import verdicts
+from openenv_grpc.engine.clock import Clock
+from openenv_grpc.engine.ledger import Ledger
+from openenv_grpc.engine.pending import Pending
+from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
+from openenv_grpc.sessions import CancelEffect, Deliver, EnvironmentSpec, Operation, Reply
+
+
+class Performer(Protocol):
+    """Does operations; calls `Turns.rest` once it is done with one."""
+
+    def start(self, pending: Pending) -> None:
+        """Starts an operation: sets it as `running`, or answers it at once."""
+        ...
+
+    def give_up(self, pending: Pending) -> None:
+        """Notes that what runs does not end although its time is over."""
+        ...
+
+
+class Turns:
+    """What has come in and is not over: in order, numbered, with deadlines."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        spec: EnvironmentSpec,
+        settings: EngineSettings,
+        clock: Clock,
+    ) -> None:
+        self.ledger = Ledger()
+        self.running: Pending | None = None
+        self.ended_by: OpenEnvError | None = None
+        """Why nothing is started any more."""
+        self.idle_since = clock.time()
+        self._performer = performer
+        self._spec = spec
+        self._settings = settings
+        self._clock = clock
+        self._queue: deque[Pending] = deque()
+        self._in_flight = 0
+        self._advancing = False
+        self._rest: asyncio.Future[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked."""
+        return self.running is None and not self._queue
+
+    # Coming in
+
+    def admit(self, operation: Operation, deliver: Deliver) -> bool:
+        """Tells whether an operation is to be done; answers it if it is not."""
+        try:
+            if self.ledger.is_repeat(operation):
+                answered = self.ledger.repeat(operation, deliver)
+                if answered is not None:
+                    deliver(answered)
+                return False
+            self._check_room()
+        except OpenEnvError as error:
+            deliver(self._error_reply(operation, error))
+            return False
+        return True
+
+    def add(
+        self, operation: Operation, deliver: Deliver, refused: OpenEnvError | None = None
+    ) -> None:
+        """Has an operation done; `refused` is why it will not be, told when its turn comes."""
+        self.ledger.begin(operation)
+        self._in_flight += 1
+        pending = Pending(operation, deliver, refused)
+        if operation.timeout_s is not None and refused is None:
+            pending.deadline = self._clock.call_later(operation.timeout_s, self._expire, pending)
+        self._queue.append(pending)
+        if self.running is None:
+            self._advance()
+
+    def add_opening(self) -> None:
+        """Has the environment built before what is added next."""
+        self._queue.append(Pending(None, None))
+
+    def _check_room(self) -> None:
+        if self.ended_by is not None:
+            raise verdicts.copied(self.ended_by, Effect.NONE)
+        limit = self._settings.max_operations_per_session
+        if self._in_flight >= limit:
+            raise TooManyOperationsError(
+                f"{limit} operations of this session are in flight; wait for an outcome first"
+            )
+
+    def _advance(self) -> None:
+        """Starts what is next. An inline worker answers from within, which must not nest."""
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while self._queue and self.running is None and self.ended_by is None:
+                self._performer.start(self._queue.popleft())
+        finally:
+            self._advancing = False
+
+    # Going out
+
+    def rest(self) -> None:
+        """Notes that what ran has ended, and goes on with what is next."""
+        self.running = None
+        self.idle_since = self._clock.time()
+        if self._rest is not None and not self._rest.done():
+            self._rest.set_result(None)
+        self._advance()
+
+    async def comes_to_rest(self, limit_s: float) -> bool:
+        """Waits for the end of what runs; tells whether it came in time."""
+        if self.running is None:
+            return True
+        self._rest = asyncio.get_running_loop().create_future()
+        await asyncio.wait({self._rest}, timeout=limit_s)
+        return self._rest.done()
+
+    def answer(self, pending: Pending, content: bytes, error: OpenEnvError | None) -> None:
+        """Delivers an answer, to those who repeated the question as well."""
+        pending.answered = True
+        operation, deliver = pending.operation, pending.deliver
+        if operation is None or deliver is None:  # an opening that nobody asked for
+            return
+        self._in_flight -= 1
+        pending.stop_deadline()
+        reply = Reply(operation, content, error)
+        for repeat, deliver_repeat in self.ledger.finish(reply):
+            deliver_repeat(Reply(repeat, content, error))
+        deliver(reply)
+
+    def fail(self, pending: Pending, error: OpenEnvError) -> None:
+        """Delivers an error."""
+        operation = pending.operation
+        if operation is None:
+            pending.answered = True
+        else:
+            self.answer(pending, operation.codec.write_error(operation, error, self._spec), error)
+
+    def end(self, error: OpenEnvError) -> bool:
+        """Starts nothing more and answers everybody who waits; tells whether there was anybody."""
+        self.ended_by = error
+        told = False
+        waiting, self._queue = self._queue, deque()
+        if self.running is not None and not self.running.answered:
+            told = self.running.operation is not None
+            self.fail(self.running, verdicts.copied(error, Effect.UNKNOWN))
+        for pending in waiting:
+            told = told or pending.operation is not None
+            self.fail(pending, verdicts.copied(error, Effect.NONE))
+        return told
+
+    def _error_reply(self, operation: Operation, error: OpenEnvError) -> Reply:
+        return Reply(operation, operation.codec.write_error(operation, error, self._spec), error)
+
+    # Deadlines and cancellation
+
+    def cancel(self, matches: Callable[[Operation], bool]) -> CancelEffect:
+        """Cancels the operation that matches, if it has no answer yet."""
+        for pending in self._queue:
+            if pending.operation is not None and matches(pending.operation):
+                self._queue.remove(pending)
+                self.fail(pending, verdicts.cancelled(Effect.NONE))
+                return CancelEffect.DROPPED
+        running = self.running
+        if running is None or running.answered:
+            return CancelEffect.NOT_FOUND
+        if running.operation is None or not matches(running.operation):
+            return CancelEffect.NOT_FOUND
+        if running.task is not None:
+            self._stop(running)  # its end is its answer
+            return CancelEffect.STOPPED
+        self.fail(running, verdicts.cancelled(Effect.UNKNOWN))
+        return CancelEffect.RUNS_ON
+
+    def withdraw(self, operation: Operation) -> CancelEffect:
+        """Cancels a repeat, without touching what it repeats."""
+        deliver = self.ledger.withdraw(operation)
+        if deliver is None:
+            return CancelEffect.NOT_FOUND
+        deliver(self._error_reply(operation, verdicts.cancelled(Effect.UNKNOWN)))
+        return CancelEffect.DROPPED
+
+    def _expire(self, pending: Pending) -> None:
+        operation = pending.operation
+        if pending.answered or operation is None:
+            return
+        if pending in self._queue:
+            self._queue.remove(pending)
+            self.fail(pending, verdicts.expired(operation, Effect.NONE))
+        else:
+            self._stop(pending)
+            self.fail(pending, verdicts.expired(operation, Effect.UNKNOWN))
+
+    def _stop(self, pending: Pending) -> None:
+        """Stops what runs, if it can be stopped, and gives it a last respite."""
+        if pending is self.running:
+            if pending.task is not None:
+                pending.task.cancel()
+            respite_s = self._settings.stuck_grace_s
+            pending.respite = self._clock.call_later(respite_s, self._performer.give_up, pending)
