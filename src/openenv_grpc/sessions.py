@@ -418,6 +418,10 @@ class SessionHost(Protocol):
         """Whether `drain` was called."""
         ...
 
+    async def until_draining(self) -> None:
+        """Waits until `drain` is called, or the host ends."""
+        ...
+
 
 async def ask(session: SessionPort, operation: Operation) -> Reply:
     """Submits an operation and waits for its reply. Cancelling the wait cancels the operation."""

@@ -63,11 +63,12 @@ def require() -> Require:
 def run() -> Run:
     """Runs a program that must end well, and returns what it printed."""
 
-    def call(*command: str | Path, cwd: Path = ROOT) -> str:
+    def call(*command: str | Path, cwd: Path = ROOT, programs: Path = BIN) -> str:
+        path = f"{programs}{os.pathsep}{SEARCH_PATH}"
         ended = subprocess.run(
             list(map(str, command)),
             cwd=cwd,
-            env={**os.environ, "PATH": SEARCH_PATH},
+            env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
             timeout=240,

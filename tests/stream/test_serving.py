@@ -169,7 +169,7 @@ BAD: dict[str, tuple[session_pb2.Operation, str]] = {
 }
 
 
-@pytest.mark.parametrize("operation, expected", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize(("operation", "expected"), BAD.values(), ids=BAD.keys())
 async def test_a_bad_operation_is_answered_and_the_session_goes_on(
     pipe: Pipe, operation: session_pb2.Operation, expected: str
 ) -> None:

@@ -80,7 +80,7 @@ def test_integers_are_exact_at_any_size() -> None:
 
 
 def test_other_values_become_what_pydantic_makes_of_them() -> None:
-    assert through(datetime.datetime(2020, 1, 2, 3, 4, 5)) == "2020-01-02T03:04:05"  # noqa: DTZ001
+    assert through(datetime.datetime(2020, 1, 2, 3, 4, 5)) == "2020-01-02T03:04:05"
     assert through((1, 2)) == [1, 2]
     assert through(np.float32(1.5)) == 1.5
 

@@ -68,7 +68,7 @@ class SessionManager:
         self._taken: Counter[str] = Counter()  # slots by environment
         self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
         self._descriptions = Descriptions()
-        self._draining = False
+        self._drain = asyncio.Event()
 
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class SessionManager:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._draining = True
+        self._drain.set()
         self._idle.stop()
         await self._descriptions.stop()
         left = [*self._sessions.values(), *self._transient]
@@ -178,7 +178,7 @@ class SessionManager:
     ) -> Session:
         """Makes a session in a slot of its own. Raises what `lease` raises."""
         registered = self._find_environment(environment)
-        if self._draining:
+        if self._drain.is_set():
             raise DrainingError("the server is about to stop and opens no sessions")
         self._take_slot(registered.spec)
         session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
@@ -206,13 +206,17 @@ class SessionManager:
 
     def drain(self) -> int:
         """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
-        self._draining = True
+        self._drain.set()
         return len(self._sessions)
 
     @property
     def draining(self) -> bool:
         """Whether `drain` was called."""
-        return self._draining
+        return self._drain.is_set()
+
+    async def until_draining(self) -> None:
+        """Waits until `drain` is called, or the host ends."""
+        await self._drain.wait()
 
     @property
     def stuck_threads(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -75,6 +76,7 @@ class GrpcServer:
         self._doors = doors or self._own_doors
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
         self.ports: tuple[int, ...] = ()
         """The ports bound, in the order of the addresses; 1 for a Unix socket."""
 
@@ -89,6 +91,7 @@ class GrpcServer:
         self.ports = tuple(self._bind(server, address) for address in self._addresses)
         await server.start()
         await self._say(health_pb2.HealthCheckResponse.SERVING)
+        self._watch = asyncio.create_task(self._follow_drain())
         return self
 
     async def __aexit__(
@@ -98,9 +101,10 @@ class GrpcServer:
         trace: TracebackType | None,
     ) -> None:
         """Drains, and stops after the grace."""
-        self.drain(None)
         assert self._server is not None
-        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+        assert self._watch is not None
+        self.drain(None)
+        await self._watch
         await self._server.stop(self._stop_grace_s)
 
     def drain(self, limit_s: float | None) -> int:
@@ -111,8 +115,9 @@ class GrpcServer:
             self._on_drain(limit_s)
         return count
 
-    async def stop_serving(self) -> None:
-        """Turns health to NOT_SERVING, and leaves the rest as it is."""
+    async def _follow_drain(self) -> None:
+        """Has health turn first, whoever had the host drain."""
+        await self._host.until_draining()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def _say(self, state: Any) -> None:

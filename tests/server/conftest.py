@@ -1,0 +1,75 @@
+"""A served engine and a channel to it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from openenv_grpc.engine import EnvironmentDefinition, SessionManager
+from openenv_grpc.server import GrpcServer
+from openenv_grpc.tools import CallToolAction, CallToolObservation
+from tests.environments import (
+    Count,
+    Countdown,
+    Counted,
+    Described,
+    Failing,
+    Gates,
+    NotBuilt,
+    Slow,
+    Tasks,
+    Toolbox,
+)
+
+
+@pytest.fixture
+def gates() -> Gates:
+    return Gates()
+
+
+@pytest.fixture
+async def host(gates: Gates) -> AsyncIterator[SessionManager]:
+    factories = {
+        "countdown": Countdown,
+        "failing": Failing,
+        "slow": functools.partial(Slow, gates),
+        "described": Described,
+        "tasks": Tasks,
+        "not_built": NotBuilt,
+    }
+    definitions = [
+        EnvironmentDefinition(
+            factory=factory,
+            action_type=Count,
+            observation_type=Counted,
+            name=name,
+            max_sessions=120,
+        )
+        for name, factory in factories.items()
+    ]
+    definitions.append(
+        EnvironmentDefinition(
+            factory=Toolbox,
+            action_type=CallToolAction,
+            observation_type=CallToolObservation,
+            name="toolbox",
+        )
+    )
+    async with SessionManager(definitions) as manager:
+        yield manager
+        gates.leave.set()
+
+
+@pytest.fixture
+async def server(host: SessionManager) -> AsyncIterator[GrpcServer]:
+    async with GrpcServer(host, stop_grace_s=0) as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(server: GrpcServer) -> AsyncIterator[grpc.aio.Channel]:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel:
+        yield channel
