@@ -66,7 +66,7 @@ baseline: install ## take the protos as they are for what `breaking` compares wi
 check: lint types breaking ## all checks that only read
 
 .PHONY: test
-test: install $(STAMPS)/reference ## run the tests (TESTS='-k name')
+test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: bench
@@ -83,7 +83,7 @@ package: install ## build wheel and sdist into dist/
 
 .PHONY: clean
 clean: ## remove all that was made here
-	rm -rf $(VENV) $(REFERENCE) $(STAMPS) dist build site gen src/openenv_grpc/v1
+	rm -rf $(VENV) $(REFERENCE) $(BETTERPROTO) $(STAMPS) .tools dist build site gen src/openenv_grpc/v1
 
 # Set-up. A stamp stands for an environment that is complete; what it was made from makes it anew.
 
@@ -116,4 +116,74 @@ $(STAMPS)/reference: pyproject.toml tests/reference-constraints.txt
 	$(REFERENCE)/bin/python -m pip --disable-pip-version-check --quiet install \
 	  --constraint tests/reference-constraints.txt 'openenv==0.10.0' \
 	  pytest pytest-asyncio pytest-timeout --editable .
+	@mkdir -p $(STAMPS) && touch $@
+
+# Other languages: what `make stubs` and the tests of `examples/` need, pinned here or in the
+# example's own files. A language whose own tools (Go, Node, Maven, Rust) are missing is left out.
+
+ALL_LANGUAGES := go typescript java cpp rust python_betterproto2
+BETTERPROTO := .venv-betterproto
+# The last release whose plugin Maven Central carries, and the protoc for its protobuf-java.
+GRPC_JAVA := 1.83.1
+PROTOC_JAVA := 3.25.9
+JAVA_PLATFORM = $(subst Darwin-arm64,osx-aarch_64,$(subst Linux-aarch64,linux-aarch_64,$(subst Linux-x86_64,linux-x86_64,$(shell uname -s -m | tr ' ' -))))
+MAVEN_COPY = mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
+
+.PHONY: stubs
+stubs: install ## generate stubs for other languages into gen/ (LANGUAGES='go rust')
+	-@$(MAKE) --no-print-directory --keep-going $(addprefix $(STAMPS)/language-,$(or $(LANGUAGES),$(ALL_LANGUAGES)))
+	$(BIN)/python scripts/languages/stubs.py $(LANGUAGES)
+
+# For `make test`, which skips, or in CI fails, what could not be set up.
+.PHONY: languages
+languages: install
+	-@$(MAKE) --no-print-directory --keep-going \
+	  $(addprefix $(STAMPS)/language-,$(ALL_LANGUAGES) python_betterproto)
+
+$(STAMPS)/language-go: examples/go/go.mod examples/go/go.sum
+	@command -v go >/dev/null || { echo "Stubs for Go need Go 1.26: go.dev/dl" >&2; exit 1; }
+	go -C examples/go build google.golang.org/grpc
+	go -C examples/go tool protoc-gen-go --version
+	go -C examples/go tool protoc-gen-go-grpc --version
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/language-typescript: examples/typescript/package-lock.json
+	@command -v npm >/dev/null || { echo "Stubs for TypeScript need Node.js 20 and npm" >&2; exit 1; }
+	npm ci --silent --ignore-scripts --prefix examples/typescript
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/language-java: Makefile
+	@command -v mvn >/dev/null || { echo "Stubs for Java need Java and Maven" >&2; exit 1; }
+	@mkdir -p .tools/java
+	$(MAVEN_COPY) -DoutputDirectory=$(CURDIR)/.tools/java -Dmdep.stripVersion=true \
+	  -Dartifact=com.google.protobuf:protoc:$(PROTOC_JAVA):exe:$(JAVA_PLATFORM)
+	$(MAVEN_COPY) -DoutputDirectory=$(CURDIR)/.tools/java -Dmdep.stripVersion=true \
+	  -Dartifact=io.grpc:protoc-gen-grpc-java:$(GRPC_JAVA):exe:$(JAVA_PLATFORM)
+	install -m 755 .tools/java/protoc-$(JAVA_PLATFORM).exe .tools/java/protoc
+	install -m 755 .tools/java/protoc-gen-grpc-java-$(JAVA_PLATFORM).exe .tools/java/protoc-gen-grpc-java
+	rm .tools/java/*.exe
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/language-cpp:
+	@if ! { command -v protoc && command -v grpc_cpp_plugin; } >/dev/null; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "Stubs for C++ need protoc and grpc_cpp_plugin (Debian: apt-get install protobuf-compiler-grpc)" >&2; exit 1; \
+	  fi; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq protobuf-compiler protobuf-compiler-grpc >/dev/null; \
+	fi
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/language-rust: Makefile
+	@command -v cargo >/dev/null || { echo "Stubs for Rust need cargo: rustup.rs" >&2; exit 1; }
+	cargo install --quiet --locked --root .tools protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
+	@mkdir -p $(STAMPS) && touch $@
+
+# Comes with the tools of development.
+$(STAMPS)/language-python_betterproto2: $(STAMPS)/dev
+	@touch $@
+
+# In an environment of its own: it and `.venv` need different releases of python-dateutil.
+$(STAMPS)/language-python_betterproto: Makefile | $(BIN)/python
+	test -x $(BETTERPROTO)/bin/python || $(PYTHON) -m venv $(BETTERPROTO)
+	$(BETTERPROTO)/bin/python -m pip --disable-pip-version-check --quiet install 'betterproto[compiler]==2.0.0b7'
 	@mkdir -p $(STAMPS) && touch $@

@@ -33,19 +33,20 @@ class ServedProcess:
 
 @contextmanager
 def start_server(
-    folder: Path,
+    log_folder: Path,
     *arguments: str,
     python: str | Path = sys.executable,
     ports: tuple[str, ...] = ("--grpc-port", "0", "--http-port", "0"),
     environment: Mapping[str, str] | None = None,
+    cwd: Path = CHECKOUT,
 ) -> Iterator[ServedProcess]:
     """Runs `openenv-grpc serve` on free ports; its log is written into a folder."""
-    log = folder / "server.log"
+    log = log_folder / "server.log"
     with (
         log.open("w", encoding="utf-8") as errors,
         subprocess.Popen(
             [python, "-m", "openenv_grpc.cli", "serve", *arguments, *ports],
-            cwd=CHECKOUT,
+            cwd=cwd,
             env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import resource
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
@@ -45,14 +47,18 @@ def test_importing_the_package_does_not_import(module: str) -> None:
     assert module not in run.stdout.split()
 
 
-def test_importing_the_package_is_quick() -> None:
-    def seconds(code: str) -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
-        return time.perf_counter() - start
+def test_importing_the_package_takes_under_three_tenths_of_a_second(tmp_path: Path) -> None:
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", "import openenv_grpc"]
+        subprocess.run(command, env=environment, timeout=60, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # The least of several: the machine is shared.
-    bare = min(seconds("pass") for _ in range(3))
-    imported = min(seconds("import openenv_grpc") for _ in range(7))
+    # Compiled, as an installed package is.
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    seconds()
 
-    assert imported - bare < 0.3
+    # Time of the processor, and the least of several: the machine is shared.
+    assert any(seconds() < 0.3 for _ in range(20))

@@ -15,7 +15,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from openenv_grpc.errors import (
     Effect,
@@ -30,6 +30,7 @@ from openenv_grpc.serialization import (
     error_details,
     json_kind,
     json_pointer,
+    json_schema,
     model_fields,
     model_type,
     parse_json,
@@ -149,7 +150,7 @@ def test_plain_values_keep_numbers_that_json_lacks() -> None:
 
 
 @pytest.mark.parametrize("convert", [dump_json, to_plain])
-@pytest.mark.parametrize("value", [object(), b"\xff", {"a": object()}], ids=repr)
+@pytest.mark.parametrize("value", [object(), b"\xff", {"a": object()}], ids=["object", "bytes", "nested"])
 def test_what_json_cannot_carry_is_said_to_have_happened(convert: Any, value: object) -> None:
     with pytest.raises(UnserializableResultError) as raised:
         convert(value)
@@ -285,3 +286,12 @@ def test_the_schema_of_several_classes_names_each() -> None:
     schema = ActionReader(Move | CallToolAction).schema()
 
     assert set(schema["$defs"]) == {"Move", "CallToolAction"}
+
+
+def test_a_field_that_json_schema_has_no_word_for_is_anything() -> None:
+    class Seen(Observation):
+        frame: numpy.ndarray
+
+    described = json_schema(TypeAdapter(Seen))
+    assert "frame" in described["required"]
+    assert described["properties"]["frame"] == {"title": "Frame"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -83,15 +83,16 @@ class Bridge:
             runner = web.AppRunner(
                 app,
                 access_log=None,
+                logger=_OneLine(logger, {}),
                 handle_signals=False,
                 shutdown_timeout=self._stop_timeout_s,
             )
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
-            await self._listen(runner)
             stack.push_async_callback(self._sockets.close_all)
             watching = asyncio.create_task(self._watch(leases))
             stack.push_async_callback(_cancel, watching)
+            await self._listen(runner, stack)
             self._stack = stack.pop_all()
         return self
 
@@ -111,19 +112,13 @@ class Bridge:
             await self._sockets.check_all()
             leases.end_idle()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:
         if self._unix_path is not None:
-            try:
-                await web.UnixSite(runner, self._unix_path).start()
-            except OSError as error:
-                raise _cannot_listen(self._unix_path, error) from error
+            await _start(web.UnixSite(runner, self._unix_path), self._unix_path, stack)
         if self._address is not None:
             site = web.TCPSite(runner, self._address, self._port)
-            try:
-                await site.start()
-            except OSError as error:
-                raise _cannot_listen(f"{self._address}:{self._port}", error) from error
-            self._port = site.port
+            await _start(site, f"{self._address}:{self._port}", stack)
+            self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
     def _application(self, leases: Leases) -> web.Application:
         app = web.Application(middlewares=[plain_errors], client_max_size=self._max_message_bytes)
@@ -180,6 +175,15 @@ def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[tuple[Path, Han
     ]
 
 
+async def _start(site: web.BaseSite, where: str, stack: AsyncExitStack) -> None:
+    """Listens, until the stack is left."""
+    try:
+        await site.start()
+    except OSError as error:
+        raise _cannot_listen(where, error) from error
+    stack.push_async_callback(site.stop)
+
+
 def _cannot_listen(where: str, error: OSError) -> UnavailableError:
     if error.errno == errno.EADDRINUSE:
         return UnavailableError(f"{where} is in use; choose another port, or 0 for a free one")
@@ -189,3 +193,13 @@ def _cannot_listen(where: str, error: OSError) -> UnavailableError:
 async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class _OneLine(logging.LoggerAdapter[logging.Logger]):
+    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody."""
+
+    def process(
+        self, msg: str, kwargs: MutableMapping[str, Any]
+    ) -> tuple[str, MutableMapping[str, Any]]:
+        """Leaves the traceback out."""
+        return msg, {**kwargs, "exc_info": None}

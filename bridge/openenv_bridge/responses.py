@@ -112,6 +112,8 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _http_error(request, error)
     except OpenEnvError as error:
         return _refuse_socket(request, error_response(error))
+    except ConnectionError:
+        return server_error()  # nobody is there any more to read it
     except Exception:  # the last border: nothing of a defect may reach the client
         logger.exception("request failed method=%s path=%s", request.method, request.path)
         return server_error()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from openenv_grpc.errors import (
@@ -139,9 +140,19 @@ def violations(error: ValidationError) -> tuple[Violation, ...]:
 
 def json_pointer(path: Sequence[str | int]) -> str:
     """Writes a path as a JSON pointer (RFC 6901)."""
-    return "".join(
-        "/" + str(part).replace("~", "~0").replace("/", "~1") for part in path
-    )
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+class _Schema(GenerateJsonSchema):
+    """Describes fields that JSON Schema has no word for, such as arrays, as anything."""
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        return {}
+
+
+def json_schema(adapter: TypeAdapter[Any]) -> dict[str, JsonValue]:
+    """Returns the JSON Schema of what an adapter reads."""
+    return adapter.json_schema(schema_generator=_Schema)
 
 
 class ActionReader:
@@ -162,9 +173,7 @@ class ActionReader:
         self.action_type = action_type
         self._declared = (*(by_type or {}).values(),) if declared else ()
         self._adapter: TypeAdapter[Any] = TypeAdapter(action_type)
-        self._by_type = {
-            name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()
-        }
+        self._by_type = {name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()}
 
     def from_json(self, text: str | bytes) -> Any:
         """Reads an action from JSON text.
@@ -209,8 +218,9 @@ class ActionReader:
     def schema(self) -> dict[str, JsonValue]:
         """Returns the JSON Schema of an action."""
         if not self._declared:
-            return self._adapter.json_schema()
-        return TypeAdapter[Any](Union[(self.action_type, *self._declared)]).json_schema()
+            return json_schema(self._adapter)
+        either: Any = Union[(self.action_type, *self._declared)]
+        return json_schema(TypeAdapter[Any](either))
 
 
 def model_type(annotation: object) -> bool:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +125,9 @@ class Server:
         Raises:
             ConfigurationError: one cannot be opened. Those before it are closed again.
         """
+        for port, option in ((self._grpc_port, "--grpc-port"), (self._http_port, "--http-port")):
+            if port:
+                _check_free(self._host, port, option)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._manager)
             await self._open_grpc(stack)
@@ -170,10 +173,7 @@ class Server:
             doors=self._doors,
             on_drain=self._stop_when_drained,
         )
-        try:
-            await stack.enter_async_context(server)
-        except OSError as error:
-            raise _cannot_listen(addresses, "--grpc-port") from error
+        await stack.enter_async_context(server)
         if self._unix is not None:
             stack.callback(self._unix.unlink, missing_ok=True)
             self._unix.chmod(0o600)  # whoever can write to it drives the environments
@@ -192,11 +192,7 @@ class Server:
             grpc_address=self.grpc_address,
             max_message_bytes=self._max_message_bytes,
         )
-        try:
-            await stack.enter_async_context(bridge)
-        except OSError as error:
-            address = _address(self._host, self._http_port)
-            raise _cannot_listen([address], "--http-port") from error
+        await stack.enter_async_context(bridge)
         self.http_address = _address(self._host, bridge.port)
 
     def _doors(self, environment: str) -> list[tuple[str, str]]:
@@ -316,11 +312,16 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _cannot_listen(addresses: Sequence[str], option: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"cannot listen on {' and '.join(addresses)}: in use, not this machine's, or not "
-        f"permitted; choose another port ({option}, 0 for a free one)"
-    )
+def _check_free(host: str, port: int, option: str) -> None:
+    """Tries a port, since gRPC does not say what is wrong with one, and logs that besides."""
+    try:
+        for family, *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            socket.create_server(address, family=family).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {_address(host, port)}: {error.strerror}; stop what listens there, "
+            f"or choose another port ({option}, 0 for a free one)"
+        ) from error
 
 
 def _refuse_live_socket(path: Path) -> None:

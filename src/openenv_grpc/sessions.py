@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.serialization import ActionReader
+from openenv_grpc.serialization import ActionReader, json_schema
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import Budgets, EnvironmentMetadata, JsonValue, ServerMode
 
@@ -241,9 +241,9 @@ class EnvironmentSpec:
         """JSON Schemas by `action`, `observation`, `state` and `reset_observation`."""
         return {
             "action": self.action_reader.schema(),
-            "observation": self.observation_type.model_json_schema(),
-            "state": self.state_type.model_json_schema(),
-            "reset_observation": self.reset_observation_type.model_json_schema(),
+            "observation": json_schema(TypeAdapter(self.observation_type)),
+            "state": json_schema(TypeAdapter(self.state_type)),
+            "reset_observation": json_schema(TypeAdapter(self.reset_observation_type)),
         }
 
 

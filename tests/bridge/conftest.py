@@ -68,7 +68,7 @@ def gate() -> Iterator[Gate]:
 async def no_sessions(manager: SessionManager) -> None:
     """Waits until no session is left."""
     async with asyncio.timeout(5):
-        while manager.sessions():  # noqa: ASYNC110  there is no event to wait for
+        while manager.sessions():
             await asyncio.sleep(0.01)
 
 

@@ -69,7 +69,7 @@ async def serve(module: ModuleType) -> None:
             ports[name] = bridge.port
         print(json.dumps(ports), flush=True)
         while await asyncio.to_thread(sys.stdin.readline):
-            while any(manager.sessions() for manager in managers):  # noqa: ASYNC110
+            while any(manager.sessions() for manager in managers):
                 await asyncio.sleep(0.005)
             print("idle", flush=True)
 

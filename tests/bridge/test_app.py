@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from pathlib import Path
 
 import aiohttp
@@ -69,16 +71,55 @@ async def test_an_unknown_environment_is_not_found(serve: Serve, gate: Gate) -> 
         assert refused.value.status == 403
 
 
-async def test_abrupt_and_clean_disconnects_leave_nothing(serve: Serve, gate: Gate) -> None:
+async def test_clean_and_abrupt_disconnects_leave_nothing(
+    serve: Serve, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serve(gate.definition(max_sessions=256)) as served:
-        for number in range(40):
+        for number in range(200):
             socket = await served.ws()
             await socket.send_str('{"type":"reset"}')
             if number % 2:
                 await socket.receive(timeout=5)
                 await socket.close()
             else:
-                connection = socket.get_extra_info("socket")
-                assert connection is not None
-                socket._response.close()  # drops the TCP connection without a word
+                transport = socket.get_extra_info("socket")
+                transport.shutdown(2)  # the TCP connection ends without a word
         await no_sessions(served.manager)
+        async with asyncio.timeout(5):
+            while gate_threads():
+                await asyncio.sleep(0.01)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def gate_threads() -> list[str]:
+    """Names the threads on which environments run."""
+    return [thread.name for thread in threading.enumerate() if "gate" in thread.name]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"garbage\r\n\r\n",
+        b"POST /step HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json\r\n\r\n{",
+        b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n",
+    ],
+    ids=["TLS", "version", "garbage", "half a body", "half a handshake"],
+)
+async def test_what_is_no_request_is_refused_and_logged_in_one_line_at_most(
+    serve: Serve, gate: Gate, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    async with serve(gate.definition()) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.bridge.port)
+        writer.write(content)
+        writer.write_eof()
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+        assert answer == b"" or b" 400 " in answer.splitlines()[0]
+        async with served.http.get(served.url + "/health") as response:
+            assert response.status == 200
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(records) <= 1
+    assert all(record.exc_info is None for record in records)

@@ -150,6 +150,7 @@ async def test_stateless_requests_take_no_slot(serve: Serve, gate: Gate) -> None
         await socket.send_str('{"type":"step","data":{"wait":true}}')
         assert await asyncio.to_thread(gate.entered.wait, 5)
         status, _ = await status_and_json(served, "POST", "/reset")
+        gate.open.set()
         assert status == 200
 
 

@@ -97,6 +97,20 @@ async def test_a_session_that_is_ended_elsewhere_tells_its_socket(serve: Serve, 
         assert (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
 
 
+async def test_a_draining_server_opens_no_sessions_and_starts_no_episodes(
+    serve: Serve, gate: Gate
+) -> None:
+    async with serve(gate.definition()) as served, served.ws() as socket:
+        await talk(socket, type="reset")
+        served.manager.drain()
+        assert (await talk(socket, type="step", data={}))["type"] == "observation"
+        assert (await talk(socket, type="reset"))["data"]["code"] == "EXECUTION_ERROR"
+        async with served.ws() as refused:
+            frame = await refused.receive_json(timeout=5)
+            assert frame["data"]["code"] == "SESSION_ERROR"
+            assert (await refused.receive(timeout=5)).type is aiohttp.WSMsgType.CLOSE
+
+
 async def test_errors_can_be_redacted(serve: Serve) -> None:
     from tests.bridge.test_deviations import PROFILES
 

@@ -16,6 +16,7 @@ from openenv_grpc.server import GrpcServer
 from tests.client.environments import (
     GATES,
     Gate,
+    GatedEnvironment,
     ToolEnvironment,
     TurnAction,
     TurnEnvironment,
@@ -31,6 +32,9 @@ TURNS = EnvironmentDefinition(
     observation_type=TurnObservation,
     state_type=TurnState,
 )
+GATED = EnvironmentDefinition(
+    factory=GatedEnvironment, action_type=TurnAction, observation_type=TurnObservation
+)
 TOOLS = EnvironmentDefinition(
     factory=ToolEnvironment, action_type=Action, observation_type=Observation
 )
@@ -43,7 +47,7 @@ async def serve_environments(
     """Serves environments and gives a base URL for each door."""
     unix = f"unix:{path / 'server.sock'}"
     async with (
-        SessionManager(definitions or (TURNS, TOOLS), EngineSettings(**settings)) as host,
+        SessionManager(definitions or (TURNS, TOOLS, GATED), EngineSettings(**settings)) as host,
         GrpcServer(host, addresses=("127.0.0.1:0", unix), stop_grace_s=0.1) as server,
         Bridge(host) as bridge,
     ):

@@ -90,6 +90,14 @@ class TurnEnvironment(Environment[TurnAction, TurnObservation, TurnState]):
         return self._state
 
 
+class GatedEnvironment(TurnEnvironment):
+    """Can be built once the gate of the test that builds it is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        next(iter(GATES.values())).pass_through()
+
+
 class BrokenEnvironment(TurnEnvironment):
     def __init__(self) -> None:
         raise OSError("no such game")

@@ -51,6 +51,8 @@ class ConnectPeer:
         self.held: Callable[[session_pb2.Operation], bool] = lambda _operation: False
         """Which operations get no answer before `release`."""
         self.silent = False
+        self.ended = 0
+        """How many sockets have ended."""
         self.arrived = asyncio.Condition()
         self._late: list[tuple[web.WebSocketResponse, session_pb2.Operation]] = []
 
@@ -70,6 +72,9 @@ class ConnectPeer:
                 await self._answer(socket, request)
             async with self.arrived:
                 self.arrived.notify_all()
+        self.ended += 1
+        async with self.arrived:
+            self.arrived.notify_all()
 
     async def _answer(
         self, socket: web.WebSocketResponse, request: session_pb2.ConnectRequest

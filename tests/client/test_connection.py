@@ -51,11 +51,9 @@ async def test_the_last_client_closes_the_connection() -> None:
         await first.connect()
         await second.connect()
         await first.close()
-        assert not peer.sockets[0].closed
+        assert peer.ended == 0
         await second.close()
-        async with asyncio.timeout(5):
-            while not peer.sockets[0].closed:
-                await asyncio.sleep(0)
+        await peer.until(lambda: peer.ended == 1)
 
 
 async def test_what_is_ready_in_one_turn_leaves_as_one_message() -> None:

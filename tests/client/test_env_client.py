@@ -21,8 +21,10 @@ from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
+    PermissionDeniedError,
     ProtocolViolationError,
     SessionCapacityError,
+    TooManyOperationsError,
     UnavailableError,
 )
 from openenv_grpc.types import StepResult
@@ -220,6 +222,36 @@ async def test_a_cancelled_step_leaves_the_session_usable(url: str, gate: Gate) 
         assert (await client.step({"text": "next"})).observation["text"] == "next"
 
 
+async def test_an_episode_can_be_judged_without_a_step(url: str) -> None:
+    async with GenericEnvClient(url) as client:
+        await client.reset()
+        assert not (await client.evaluate()).done
+        await client.step({"op": "cut"})
+        verdict = await client.evaluate()
+        assert (verdict.done, verdict.terminated, verdict.truncated) == (True, False, True)
+
+
+async def test_more_operations_than_the_server_takes_are_refused_before_sending(url: str) -> None:
+    async with GenericEnvClient(url) as client:
+        results = await asyncio.gather(
+            *(client.step({}) for _ in range(20)), return_exceptions=True
+        )
+        refused = [result for result in results if isinstance(result, TooManyOperationsError)]
+        assert len(refused) == 4
+        assert (await client.step({})).observation["turn"] == 17
+
+
+async def test_giving_up_an_opening_does_not_wait_for_it(url: str, gate: Gate) -> None:
+    async with GenericEnvClient(url) as other:
+        client = GenericEnvClient(url, environment="GatedEnvironment")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.connect()
+        gate.opened.set()
+        await client.close()
+        await other.step({})
+
+
 async def test_steps_of_one_client_may_be_sent_ahead(url: str) -> None:
     async with GenericEnvClient(url) as client:
         results = await asyncio.gather(*(client.step({"text": str(n)}) for n in range(8)))
@@ -326,9 +358,31 @@ def test_a_client_of_another_loop_says_so_at_once(tmp_path: Path) -> None:
     asyncio.run(outer())
 
 
+async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
+    async with serve_environments(path=tmp_path) as urls:
+        client = GenericEnvClient(urls["grpc"].replace("grpc://", "ws://"))
+        with pytest.raises(UnavailableError, match="not HTTP"):
+            await client.connect()
+        client = GenericEnvClient(urls["grpc"].replace("grpc://", "grpcs://"))
+        with pytest.raises(UnavailableError):
+            await client.connect()
+        client = GenericEnvClient(f"{urls['ws']}/nosuch")
+        with pytest.raises(PermissionDeniedError, match="403"):
+            await client.connect()
+
+
 @pytest.mark.parametrize(
-    "arguments", [{}, {"base_url": "ftp://x"}, {"base_url": "grpc://x", "mode": "other"}]
+    "arguments",
+    [
+        {},
+        {"base_url": "ftp://x"},
+        {"base_url": "grpc://x", "mode": "other"},
+        {"base_url": "grpc://x", "message_timeout_s": 0},
+        {"base_url": "grpc://x", "websocket_ping_interval_s": -1.0},
+        {"base_url": "grpc://x", "headers": {"a b": "x"}},
+        {"base_url": "grpc://x", "headers": {"authorization": "x\ny"}},
+    ],
 )
-def test_useless_arguments_are_refused_at_construction(arguments: dict[str, str]) -> None:
+def test_useless_arguments_are_refused_at_construction(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         GenericEnvClient(**arguments)

@@ -245,6 +245,14 @@ async def test_a_broken_frame_is_a_violation(frame: str) -> None:
             await client.step({})
 
 
+async def test_an_environment_cannot_be_named_to_a_reference_server() -> None:
+    async with serve_socket(talking(echo), binary=False) as url:
+        client = GenericEnvClient(url, environment="chess")
+        with pytest.raises(NotSupportedError, match="chess"):
+            await client.connect()
+        await client.close()
+
+
 async def test_each_session_has_a_socket_of_its_own() -> None:
     sockets: list[web.WebSocketResponse] = []
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from openenv_grpc.client import GenericEnvClient
-from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.errors import InvalidRequestError, UnavailableError
 
 
 class Container:
@@ -67,6 +67,14 @@ async def test_a_provider_whose_server_does_not_come_up_is_stopped() -> None:
     with pytest.raises(TimeoutError, match="not ready"):
         await client.connect()
     assert provider.calls == ["start", "stop"]
+
+
+async def test_a_provider_is_stopped_if_a_block_cannot_be_entered(unused_tcp_port: int) -> None:
+    provider = Container(f"grpc://127.0.0.1:{unused_tcp_port}")
+    with pytest.raises(UnavailableError):
+        async with GenericEnvClient(provider=provider):
+            pytest.fail("nobody listens there")
+    assert provider.calls[-1] == "stop"
 
 
 async def test_a_provider_that_needs_arguments_cannot_be_started_by_a_client() -> None:

@@ -24,7 +24,7 @@ class TurnClient(EnvClient[TurnAction, TurnObservation, TurnState]):
 
 
 @contextmanager
-def serving_elsewhere(path: Path) -> Iterator[dict[str, str]]:
+def serving_elsewhere(path: Path, **settings: int) -> Iterator[dict[str, str]]:
     """Serves on the loop of another thread."""
     ready = threading.Event()
     urls: dict[str, str] = {}
@@ -32,7 +32,7 @@ def serving_elsewhere(path: Path) -> Iterator[dict[str, str]]:
     ended = asyncio.Event()
 
     async def serve() -> None:
-        async with serve_environments(path=path) as found:
+        async with serve_environments(path=path, **settings) as found:
             urls.update(found)
             ready.set()
             await ended.wait()
@@ -168,6 +168,31 @@ def test_interrupting_a_wait_cancels_the_call(url: str, gate: Gate, tmp_path: Pa
     assert (output, errors, process.returncode) == ("next\n", "", 0)
 
 
+@pytest.mark.parametrize("door", ["grpc", "ws"])
+def test_a_program_that_leaves_its_loop_with_open_clients_ends_quietly(
+    tmp_path: Path, door: str
+) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from openenv_grpc.client import GenericEnvClient\n"
+        "async def main():\n"
+        "    client = GenericEnvClient(sys.argv[1])\n"
+        "    print((await client.reset()).observation['turn'])\n"
+        "asyncio.run(main())\n"
+    )
+    with serving_elsewhere(tmp_path) as urls:
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", "-X", "dev", "-c", script, urls[door]],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (ended.stdout, ended.returncode) == ("0\n", 0)
+    # In development mode asyncio tells of slow turns of its loop, such as loading aiohttp.
+    assert [line for line in ended.stderr.splitlines() if "Executing" not in line] == []
+
+
 def test_a_process_that_forgets_to_close_ends_quietly_and_frees_its_slot(tmp_path: Path) -> None:
     script = (
         "import sys\n"
@@ -175,8 +200,8 @@ def test_a_process_that_forgets_to_close_ends_quietly_and_frees_its_slot(tmp_pat
         "client = GenericEnvClient(sys.argv[1]).sync()\n"
         "print(client.reset().observation['turn'])\n"
     )
-    with serving_elsewhere(tmp_path) as urls:
-        for door in ("grpc", "ws"):
+    with serving_elsewhere(tmp_path, max_sessions=1) as urls:
+        for door in ("grpc", "ws", "grpc"):
             ended = subprocess.run(
                 [sys.executable, "-W", "error", "-c", script, urls[door]],
                 capture_output=True,

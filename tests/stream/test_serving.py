@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from google.protobuf import duration_pb2
 
 from openenv_grpc.engine import EnvironmentDefinition, SessionManager
-from openenv_grpc.errors import ProtocolViolationError, SessionClosedError
+from openenv_grpc.errors import ProtocolViolationError, SessionClosedError, UnavailableError
 from openenv_grpc.stream import StreamLimits, serve_stream
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.environments import Count, Countdown, Counted, Failing, Gates, Slow
@@ -61,6 +62,10 @@ async def pipe(host: SessionManager) -> AsyncIterator[Pipe]:
 def reason(outcome: session_pb2.Outcome) -> str:
     assert outcome.WhichOneof("kind") == "error", outcome
     return error_pb2.Reason.Name(outcome.error.reason).removeprefix("REASON_")
+
+
+def environment_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("openenv ")]
 
 
 async def test_a_hello_is_answered(pipe: Pipe) -> None:
@@ -284,7 +289,7 @@ async def test_an_outcome_beyond_the_clients_limit_is_an_error_that_says_it_was_
     pipe: Pipe,
 ) -> None:
     request = session_pb2.ConnectRequest()
-    request.client.max_receive_size_bytes = 1000
+    request.client.max_receive_size_bytes = 1024
     pipe.send_bytes(request.SerializeToString())
     await pipe.response()
     pipe.send(opening(), resetting(), stepping(action='{"text":"' + "x" * 2000 + '"}'))
@@ -375,7 +380,6 @@ async def test_a_hundred_clients_leave_nothing_behind(
     host: SessionManager, caplog: pytest.LogCaptureFixture, abrupt: bool
 ) -> None:
     caplog.set_level(logging.WARNING)
-    before = threading.active_count()
     for _ in range(10):
         pipes = []
         for _ in range(10):
@@ -393,5 +397,84 @@ async def test_a_hundred_clients_leave_nothing_behind(
         for pipe in pipes:
             await pipe.served()
     assert host.sessions() == []
-    assert threading.active_count() <= before
+    for thread in environment_threads():
+        thread.join(5)
+    assert environment_threads() == []
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("limit", [-1, 1, 1023])
+async def test_a_client_that_takes_next_to_nothing_is_refused(pipe: Pipe, limit: int) -> None:
+    request = session_pb2.ConnectRequest()
+    request.client.max_receive_size_bytes = limit
+    pipe.send_bytes(request.SerializeToString())
+    with pytest.raises(ProtocolViolationError, match="max_receive_size_bytes"):
+        await pipe.served()
+
+
+async def test_an_error_beyond_the_clients_limit_is_cut_to_what_matters(pipe: Pipe) -> None:
+    request = session_pb2.ConnectRequest()
+    request.client.max_receive_size_bytes = 1024
+    pipe.send_bytes(request.SerializeToString())
+    await pipe.response()
+    name = "x" * 2000
+    unknown = await pipe.ask(opening(environment=name))
+    assert reason(unknown) == "ENVIRONMENT_NOT_FOUND"
+    assert unknown.error.session_lost
+    pipe.send(opening(), resetting(), stepping(action=f'{{"{name}":1}}'))
+    refused = [await pipe.outcome() for _ in range(3)][2]
+    assert reason(refused) == "INVALID_ACTION"
+    assert refused.error.effect == error_pb2.EFFECT_NONE
+    assert refused.ByteSize() < 1024
+
+
+async def test_a_session_that_is_lost_is_forgotten_by_the_stream(pipe: Pipe) -> None:
+    pipe.send(opening(environment="failing"), resetting(), stepping(action='{"text":"exit"}'))
+    lost = [await pipe.outcome() for _ in range(3)][2]
+    assert reason(lost) == "ENVIRONMENT_CRASHED"
+    assert lost.error.session_lost
+    assert reason(await pipe.ask(stepping(request_id=4))) == "SESSION_NOT_FOUND"
+    assert reason(await pipe.ask(opening(request_id=1))) == "INVALID_REQUEST"  # a number used
+
+
+@pytest.mark.parametrize(
+    "timeout",
+    [{"seconds": 2**62}, {"seconds": -5}, {"nanos": -1}],
+    ids=["for_ever", "negative", "just_negative"],
+)
+async def test_a_timeout_out_of_range_is_refused(pipe: Pipe, timeout: dict[str, int]) -> None:
+    pipe.send(opening(), resetting())
+    await pipe.outcome(), await pipe.outcome()
+    operation = stepping()
+    operation.timeout.CopyFrom(duration_pb2.Duration(**timeout))
+    assert reason(await pipe.ask(operation)) == "INVALID_REQUEST"
+
+
+async def test_stopping_answers_what_is_under_way_and_ends_the_stream(
+    host: SessionManager, gates: Gates
+) -> None:
+    stopping = asyncio.get_running_loop().create_future()
+    pipe = Pipe()
+    pipe.task = asyncio.create_task(serve_stream(pipe, host, peer="test", stopping=stopping))
+    pipe.send(opening(environment="slow"), resetting(), stepping(action='{"text":"wait"}'))
+    _ = [await pipe.outcome() for _ in range(2)]
+    stopping.set_result(None)
+    gates.leave.set()
+    assert (await pipe.outcome()).WhichOneof("kind") == "step"
+    with pytest.raises(UnavailableError, match="shutting down"):
+        await pipe.served()
+    assert host.sessions() == []
+
+
+async def test_thousands_of_operations_of_many_sessions_are_answered_in_order(pipe: Pipe) -> None:
+    numbers = range(1, 41)
+    pipe.send(*(opening(number) for number in numbers), *(resetting(number) for number in numbers))
+    _ = [await pipe.outcome() for _ in range(80)]
+    last = dict.fromkeys(numbers, 2)
+    for _ in range(20):
+        pipe.send(*(stepping(n, last[n] + ahead) for n in numbers for ahead in range(1, 11)))
+        for _ in range(400):
+            outcome = await pipe.outcome()
+            assert outcome.WhichOneof("kind") == "step"
+            last[outcome.session] += 1
+            assert outcome.request_id == last[outcome.session]

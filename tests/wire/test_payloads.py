@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from collections import OrderedDict, defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -58,6 +59,21 @@ def test_arrays_and_bytes_never_become_json() -> None:
     assert np.array_equal(back["frames"][0], np.zeros((2, 3)))
     assert back["frames"][0].dtype == np.uint8
     assert back["a/b~c"]["raw"] == b"\xff\x00"
+
+
+@pytest.mark.parametrize("key", [1, -1, 1.5, True, None, "a~/b", datetime.date(2020, 1, 2)])
+def test_an_attachment_finds_its_place_under_any_key(key: object) -> None:
+    back = through({"x": {key: b"raw"}})
+    assert list(back["x"].values()) == [b"raw"]
+
+
+def test_containers_of_other_kinds_are_searched_too() -> None:
+    class Pair(NamedTuple):
+        name: str
+        raw: bytes
+
+    value = OrderedDict(pair=Pair("a", b"1"), rest=defaultdict(list, b=[b"2"]))
+    assert through(value) == {"pair": ["a", b"1"], "rest": {"b": [b"2"]}}
 
 
 def test_encoding_leaves_the_value_as_it_is() -> None:
@@ -120,13 +136,14 @@ def attached(json: str, pointer: str) -> payload_pb2.Payload:
         attached('{"a":null}', "a"),
         attached("[null]", "/1"),
         attached("[null]", "/-1"),
+        attached("[null]", "/00"),
         attached("[null]", "/" + "9" * 30),
         attached("3", ""),
         attached("3", "/x"),
     ],
     ids=[
         "nothing", "empty", "cut", "too_deep", "not_null", "no_such_key", "no_slash", "past_end",
-        "negative_index", "huge_index", "whole_not_null", "into_a_number",
+        "negative_index", "leading_zero", "huge_index", "whole_not_null", "into_a_number",
     ],
 )  # fmt: skip
 def test_what_is_malformed_is_refused(message: payload_pb2.Payload) -> None:

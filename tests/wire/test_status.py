@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+from urllib.parse import quote
+
 import grpc
 import pytest
 from google.rpc import status_pb2
@@ -10,10 +13,14 @@ from openenv_grpc.errors import ERROR_TYPES, Effect, InternalError, Reason, Viol
 from openenv_grpc.v1 import error_pb2
 from openenv_grpc.wire.status import (
     GRPC_CODES,
+    MAX_TEXT_BYTES,
+    MAX_VIOLATIONS,
     decode_error,
     decode_status,
+    encode_brief_error,
     encode_error,
     encode_status,
+    status_message,
 )
 
 
@@ -52,3 +59,52 @@ def test_an_error_without_facts_takes_none() -> None:
     encode_error(message, InternalError("x"))
     assert not message.HasField("retry_delay")
     assert message.effect == error_pb2.EFFECT_NONE
+
+
+LONG = "é\n" * 100_000
+
+
+def long_error() -> InternalError:
+    return InternalError(
+        LONG,
+        violations=[Violation(path=LONG, type=LONG, message=LONG)] * 1000,
+        metadata={"text": LONG, "limit": "4"},
+    )
+
+
+def test_an_error_is_cut_to_what_fits_into_a_message() -> None:
+    message = error_pb2.Error()
+    encode_error(message, long_error())
+    assert len(message.message.encode()) <= MAX_TEXT_BYTES
+    assert message.message.endswith("…")
+    assert len(message.violations) == MAX_VIOLATIONS
+    assert message.ByteSize() < 2**20
+    brief = error_pb2.Error()
+    encode_brief_error(brief, long_error())
+    assert brief.ByteSize() < 900
+    assert brief.reason == error_pb2.REASON_INTERNAL
+
+
+def test_a_status_fits_into_trailing_metadata_and_its_texts_agree() -> None:
+    error = long_error()
+    details = encode_status(error)
+    assert len(base64.b64encode(details)) + len(quote(status_message(error))) < 7000
+    assert status_pb2.Status.FromString(details).message == status_message(error)
+    back = decode_status(details)
+    assert back is not None
+    assert back.message == status_message(error)
+    assert back.metadata == {"limit": "4"}
+
+
+def test_texts_that_utf_8_cannot_carry_are_mended() -> None:
+    broken = InternalError(
+        "a\ud800b",
+        violations=[Violation(path="/\udcff", type="t", message="m")],
+        metadata={"\ud800": "\udfff"},
+    )
+    message = error_pb2.Error()
+    encode_error(message, broken)
+    assert message.message == "a?b"
+    assert message.violations[0].path == "/?"
+    assert dict(message.metadata) == {"?": "?"}
+    assert decode_status(encode_status(broken)) is not None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
 from openenv_grpc.v1 import tensor_pb2
 from openenv_grpc.wire.tensors import decode_tensor, encode_tensor, is_array
 
@@ -60,10 +63,11 @@ def test_big_endian_and_strided_arrays_travel_little_endian_and_dense() -> None:
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_UINT8, shape=[1] * 40, data=b"1"),
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_RAW, shape=[3], data=b"1234"),
         tensor_pb2.Tensor(data_type=99, shape=[4], data=b"1234"),
+        tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_BOOL, shape=[2], data=b"\1\2"),
     ],
     ids=[
         "no_type", "too_few_bytes", "negative", "two_negatives", "two_gigabytes", "overflow",
-        "too_many_dimensions", "raw_of_other_length", "unknown_type",
+        "too_many_dimensions", "raw_of_other_length", "unknown_type", "neither_true_nor_false",
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused(message: tensor_pb2.Tensor) -> None:
@@ -75,3 +79,28 @@ def test_arrays_of_objects_are_no_tensors() -> None:
     assert not is_array(np.array([object()]))
     assert not is_array([1, 2])
     assert is_array(np.array([1.0]))
+
+
+def test_bfloat16_comes_as_bit_patterns_where_nothing_knows_it() -> None:
+    message = tensor_pb2.Tensor(
+        data_type=tensor_pb2.DATA_TYPE_BFLOAT16, shape=[2], data=b"\x80\x3f\x00\xc0"
+    )
+    decoded = decode_tensor(message)
+    assert isinstance(decoded, np.ndarray)
+    assert decoded.tobytes() == message.data
+    if importlib.util.find_spec("ml_dtypes") is None:
+        assert (decoded.dtype, list(decoded)) == (np.uint16, [0x3F80, 0xC000])
+    else:
+        assert list(decoded.astype(np.float32)) == [1.0, -2.0]
+
+
+def test_without_numpy_an_array_is_refused_and_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    message = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_UINT8, shape=[1], data=b"1")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'openenv-grpc\[numpy\]'"):
+        decode_tensor(message)
+    assert not is_array(b"1")
+    message = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_RAW, shape=[1], data=b"1")
+    assert decode_tensor(message) == b"1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echo_env.models import EchoAction, EchoObservation
-from openenv_grpc import MCPEnvironment, Observation, tool
+from openenv_grpc import MCPEnvironment, tool
 
 REWARD_PER_CHARACTER = 0.1
 GREETING = "Echo environment ready!"
@@ -28,7 +28,7 @@ class EchoEnvironment(MCPEnvironment):
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
-    ) -> Observation:
+    ) -> EchoObservation:
         """Greets."""
         return EchoObservation(
             echoed_message=GREETING,
@@ -39,7 +39,7 @@ class EchoEnvironment(MCPEnvironment):
 
     def _step_impl(
         self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any
-    ) -> Observation:
+    ) -> EchoObservation:
         length = len(action.message)
         return EchoObservation(
             echoed_message=action.message,

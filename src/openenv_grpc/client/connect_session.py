@@ -118,6 +118,16 @@ class ConnectSession:
             self._connection.remove(self._number)
             await self._release()
 
+    async def abandon(self) -> None:
+        """Ends a session whose opening failed or was given up, without waiting for the server."""
+        if self.lost is None:
+            self._last_id += 1
+            operation = operations.close()
+            operation.session, operation.request_id = self._number, self._last_id
+            self._connection.send(operation.SerializeToString())
+        self._connection.remove(self._number)
+        await self._release()
+
     def _check(self) -> None:
         if self.lost is not None:
             raise gone(self.lost)

@@ -184,8 +184,11 @@ class Connection:
 
     async def _send(self) -> None:
         write = self._transport.write
-        while (data := await self._outbox.take()) is not None:
-            await write(data)
+        try:
+            while (data := await self._outbox.take()) is not None:
+                await write(data)
+        except OpenEnvError:
+            pass  # the reader meets the end of the stream too, and knows more of it
 
     async def _watch(self) -> None:
         """Sends a heartbeat over a silent stream, and ends one that stays silent."""

@@ -14,6 +14,7 @@ from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
+from openenv_grpc.errors import NotSupportedError
 
 Key = tuple[Target, ConnectionOptions]
 
@@ -105,6 +106,12 @@ async def open_session(
         links[key] = shared = SharedLink(key, dialling)
     link = await shared.join()
     if link.connection is None:
+        if environment:
+            await shared.leave()
+            raise NotSupportedError(
+                f"{target.uri} speaks the reference's JSON protocol, which has one environment; "
+                f"leave environment={environment!r} out"
+            )
         socket, link.socket = link.socket, None
         await shared.leave()
         if socket is None:
@@ -123,7 +130,7 @@ async def open_session(
     try:
         await session.open(environment)
     except BaseException:
-        await session.close()
+        await session.abandon()
         raise
     return session
 

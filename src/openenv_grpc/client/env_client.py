@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -19,6 +20,8 @@ from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
 from openenv_grpc.types import JsonValue, ServerMode, StepResult
+
+_HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -96,6 +99,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             raise InvalidRequestError(
                 "a client needs a base_url, or a provider that starts a server"
             )
+        _check_positive(
+            connect_timeout_s=connect_timeout_s,
+            message_timeout_s=message_timeout_s,
+            max_message_size_mb=max_message_size_mb,
+            websocket_ping_interval_s=websocket_ping_interval_s,
+            websocket_ping_timeout_s=websocket_ping_timeout_s,
+        )
         self._target = None if base_url is None else parse_url(base_url)
         self._base_url = base_url
         self._connect_timeout_s = connect_timeout_s
@@ -104,7 +114,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             max_message_bytes=int(max_message_size_mb * 2**20),
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
-            headers=tuple(sorted((headers or {}).items())),
+            headers=_checked_headers(headers or {}),
         )
         self._provider = provider
         self._mode = _mode(mode)
@@ -166,7 +176,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         timeout_s = _timeout(kwargs.pop("timeout_s", None))
         session = self._session
-        if session is None or session.lost is not None or self._loop is not _running_loop():
+        if (
+            session is None
+            or session.lost is not None
+            or self._loop is not asyncio.get_running_loop()
+        ):
             session = await self._open()
         payload = await session.step(self._step_payload(action), kwargs, timeout_s=timeout_s)
         return self._result(payload)
@@ -214,8 +228,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             self._provider = None
 
     async def __aenter__(self) -> Self:
-        """Connects."""
-        return await self.connect()
+        """Connects. Stops the provider if that fails, since nobody will leave the block."""
+        try:
+            return await self.connect()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(
         self,
@@ -311,8 +329,19 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             )
 
 
-def _running_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.get_running_loop()
+def _checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise InvalidRequestError(f"{name!r} is no name of a header")
+        if not (value.isascii() and value.isprintable()):  # which is not shown: it may be a token
+            raise InvalidRequestError(f"the header {name} has to be of printable ASCII characters")
+    return tuple(sorted(headers.items()))
+
+
+def _check_positive(**numbers: float | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and not number > 0:
+            raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
 
 
 def _timeout(timeout_s: JsonValue) -> float | None:

@@ -28,16 +28,17 @@ class GrpcTransport:
         self.metadata = tuple((name.lower(), value) for name, value in options.headers)
         self.channel = open_channel(target, options)
         # Without serialisers grpc hands the bytes through.
+        connect: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
         connect = self.channel.stream_stream(METHOD)
         self._call = connect(metadata=self.metadata)
 
     async def read(self) -> bytes | None:
         """See `Transport`."""
         try:
-            data = await self._call.read()
+            data: object = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise error_of(error, target=self._target) from error
-        return None if data is grpc.aio.EOF else data
+        return data if isinstance(data, bytes) else None  # else it is grpc.aio.EOF
 
     async def write(self, data: bytes) -> None:
         """See `Transport`."""

@@ -123,11 +123,8 @@ class JsonSession:
             # The server closes the socket when the environment is closed and its slot is free.
             await asyncio.wait((self._reader,), timeout=CLOSE_TIMEOUT_S)
         self._lose(SessionClosedError("the session was closed"))
-        tasks = (self._reader, self._writer)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        await self._socket.close()
+        self._reader.cancel()
+        await asyncio.wait((self._reader, self._writer))
 
     async def _rpc(self, method: str, params: dict[str, JsonValue], *, tool: str) -> JsonValue:
         self._last_rpc_id += 1
@@ -178,6 +175,8 @@ class JsonSession:
             lost = error
         finally:
             self._lose(lost)
+            self._writer.cancel()
+            await self._socket.close()
 
     def _take(self, frame: Answer) -> None:
         """Gives a frame to the one who waits longest."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 
 from openenv_grpc.errors import Effect, InvalidRequestError, ProtocolViolationError
 from openenv_grpc.serialization import model_type, violations
@@ -57,7 +57,8 @@ class ObservationReader:
         self._fields: frozenset[str] | None = None
         if isinstance(observation_type, type) and issubclass(observation_type, BaseModel):
             self._name = observation_type.__name__
-            self._fields = frozenset(observation_type.model_fields)
+            if not issubclass(observation_type, RootModel):  # which may stand for several classes
+                self._fields = frozenset(observation_type.model_fields)
 
     def read(self, payload: Mapping[str, Any]) -> Any:
         """Makes one, with the reward and the end put back that travel beside it.

@@ -7,6 +7,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import inspect
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -35,6 +36,7 @@ class _BackgroundLoop:
         self._starting = threading.Lock()  # one thread, however many callers are the first
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._process_id = 0
         self.clients: weakref.WeakSet[SyncEnvClient[Any, Any, Any]] = weakref.WeakSet()
 
     def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -56,7 +58,9 @@ class _BackgroundLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
-            if self._loop is None:
+            # A forked child has the loop, but not the thread that runs it.
+            if self._loop is None or self._process_id != os.getpid():
+                self._process_id = os.getpid()
                 self._loop = _new_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
@@ -68,7 +72,7 @@ class _BackgroundLoop:
     def _stop(self) -> None:
         """Closes what is open, so that the server frees its slots at once."""
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
+        if loop is None or thread is None or self._process_id != os.getpid():
             return
         with contextlib.suppress(TimeoutError, OpenEnvError):
             asyncio.run_coroutine_threadsafe(self._close_clients(), loop).result(_EXIT_TIMEOUT_S)
@@ -79,6 +83,10 @@ class _BackgroundLoop:
         await asyncio.gather(
             *(client.async_client.close() for client in list(self.clients)), return_exceptions=True
         )
+        left = asyncio.all_tasks() - {asyncio.current_task()}  # of clients that nobody holds
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -149,8 +157,12 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         _background.run(self._client.close())
 
     def __enter__(self) -> Self:
-        """Connects."""
-        return self.connect()
+        """Connects. Stops the provider if that fails, since nobody will leave the block."""
+        try:
+            return self.connect()
+        except BaseException:
+            self.close()
+            raise
 
     def __exit__(
         self,

@@ -156,6 +156,8 @@ def _refused(error: Exception, target: Target, connect_timeout_s: float) -> Open
                 "to name an OpenEnv server, and headers= its token if it wants one",
                 metadata={"http_status": str(error.status)},
             )
+        case aiohttp.ClientResponseError():
+            return UnavailableError(f"{target.uri} is no WebSocket: what answers there is not HTTP")
         case aiohttp.InvalidURL() | ValueError():
             return InvalidRequestError(f"{target.uri} is no usable URL: {error}")
         case TimeoutError():

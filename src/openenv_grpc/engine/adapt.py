@@ -220,6 +220,21 @@ def tool_path(environment: Any) -> ToolPath:
     return ToolPath.NONE
 
 
+def mode_tools(environment: Any) -> dict[str, tuple[Mapping[str, Any], Callable[..., Any]]]:
+    """Returns the tools that one of the reference's has in the server's mode beside its client's.
+
+    Each has what describes it (`description`, `input_schema`) and its function.
+    """
+    functions = getattr(environment, "_mode_tools", {})
+    described = getattr(environment, "_mode_tool_schemas", {})
+    found = {}
+    for name, by_mode in functions.items():
+        mode = None if None in by_mode else getattr(environment, "_mode", None)
+        if mode in by_mode and mode in described.get(name, {}):
+            found[name] = (described[name][mode], by_mode[mode])
+    return found
+
+
 def tool_session(environment: Any) -> AbstractAsyncContextManager[Any] | None:
     """Returns what keeps a connection to an environment's tools open, if it has that."""
     make = getattr(environment, "mcp_session", None)

@@ -67,9 +67,10 @@ class Housing:
         return self._performer.instance.shape.cls.__name__
 
     @property
-    def exists(self) -> bool:
-        """Whether there is an environment to be closed."""
-        return self._made is not None
+    def needs_closing(self) -> bool:
+        """Whether anything has to be done before the environment can be dropped."""
+        closes = self._made is not None and self._made.instance.shape.close is not None
+        return closes or self._tools is not None
 
     # The beginning
 
@@ -104,7 +105,7 @@ class Housing:
         if error is None and not self._retired:
             self._performer = self._made
             if self._made is not None and self._made.instance.shape.on_loop:
-                self._give_back()  # no thread for each environment that hardly needs one
+                self.vacate()  # no thread for each environment that hardly needs one
         if self._settled is not None:
             self._settled(error)
 
@@ -148,7 +149,7 @@ class Housing:
                 await made.close_async()
             else:
                 await self._on_worker(self._close_made)
-        self._give_back()
+        self.vacate()
 
     def abandon(self) -> Worker | None:
         """Has the environment closed whenever its worker returns, if it does; returns that."""
@@ -178,7 +179,8 @@ class Housing:
         self._worker = worker = self._workers.take()
         return worker
 
-    def _give_back(self) -> None:
+    def vacate(self) -> None:
+        """Gives the worker back, after what it was given so far."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
             self._workers.free(worker)

@@ -323,7 +323,8 @@ class Session:
         told = self._turns.end(lost) or told
         if self.on_lost is not None and not told:
             self.on_lost(self, lost)
-        if running is None and not self._housing.exists:
+        if running is None and not self._housing.needs_closing:
+            self._housing.vacate()
             self._finish(None)
         else:
             limit_s = self._home.settings.close_timeout_s if limit_s is None else limit_s

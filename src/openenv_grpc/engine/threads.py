@@ -9,7 +9,7 @@ from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Completions, InlineWorker, ThreadWorker, Worker
 
 JOIN_S = 1.0
-"""How long the end of a thread that has nothing left to do is waited for."""
+"""How long the end of a thread that has nothing left to do is waited for, at most."""
 
 _INLINE = InlineWorker()
 
@@ -29,8 +29,12 @@ class Threads:
         self._single: dict[str, SharedThread] = {}  # by environment; kept once it is started
         self._users: Counter[Worker] = Counter()
         self._ending: list[ThreadWorker] = []
-        self.stuck = 0
+        self._stuck: Counter[Worker] = Counter()
+
+    @property
+    def stuck(self) -> int:
         """Calls that run on although their session was given up."""
+        return self._stuck.total()
 
     def take(
         self, registered: RegisteredEnvironment, *, name: str, shared: SharedThread | None
@@ -71,10 +75,10 @@ class Threads:
         """Takes back a worker whose call does not return; tells when it does."""
 
         def came_back(_: None, __: None) -> None:
-            self.stuck -= 1
+            self._stuck[worker] -= 1
             returned()
 
-        self.stuck += 1
+        self._stuck[worker] += 1
         worker.run(_nothing, None, came_back)
         for place in (shared, *self._single.values()):
             if place is not None and place.worker is worker:
@@ -89,7 +93,8 @@ class Threads:
             if place.worker is not None:
                 self.free(place.worker, shared=place)
         for worker in self._ending:
-            worker.join(JOIN_S / len(self._ending))
+            if not self._stuck[worker]:
+                worker.join(JOIN_S)
 
 
 def _nothing(_: None) -> None:

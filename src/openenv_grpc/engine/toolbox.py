@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import ToolPath
 from openenv_grpc.errors import ToolNotFoundError
 from openenv_grpc.serialization import to_plain
@@ -17,7 +18,16 @@ from openenv_grpc.types import JsonValue
 async def list_tools(environment: Any, path: ToolPath) -> list[ToolInfo]:
     """Lists an environment's tools."""
     if path is ToolPath.CLIENT:
-        return [_described(tool) for tool in await environment.mcp_client.list_tools()]
+        own = adapt.mode_tools(environment)
+        listed = [_described(tool) for tool in await environment.mcp_client.list_tools()]
+        return [tool for tool in listed if tool.name not in own] + [
+            ToolInfo(
+                name=name,
+                description=described["description"],
+                input_schema=described["input_schema"],
+            )
+            for name, (described, _) in own.items()
+        ]
     return [
         ToolInfo(
             name=tool.name, description=tool.description or "", input_schema=tool.parameters or {}
@@ -35,13 +45,22 @@ async def call_tool(
         ToolNotFoundError: there is no tool of that name.
     """
     if path is ToolPath.CLIENT:
+        own = adapt.mode_tools(environment)
+        if name in own:
+            return await _call(own[name][1], arguments, wrap=True)
         return await _ask_client(environment.mcp_client, name, arguments)
     tools = await _server_tools(environment.mcp_server)
     if name not in tools:
         raise ToolNotFoundError(f"Tool not found: {name}")
+    return await _call(tools[name].fn, arguments, wrap=False)
+
+
+async def _call(
+    function: Callable[..., Any], arguments: Mapping[str, JsonValue], *, wrap: bool
+) -> ToolAnswer:
     try:
-        value = tools[name].fn(**arguments)
-        return answer_of(await value if inspect.isawaitable(value) else value)
+        value = function(**arguments)
+        return answer_of(await value if inspect.isawaitable(value) else value, wrap=wrap)
     except Exception as error:  # a tool may raise anything
         return failure(str(error))
 

@@ -4,41 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from google.protobuf import duration_pb2
+import grpc
 
-from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.serialization import dump_json
-from openenv_grpc.server.aborting import Context, abort
+from openenv_grpc.server.aborting import Context
+from openenv_grpc.server.methods import method
 from openenv_grpc.sessions import EnvironmentSpec, SessionHost
 from openenv_grpc.types import EnvironmentMetadata
-from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
+from openenv_grpc.v1 import catalog_pb2
+from openenv_grpc.wire.durations import fill_duration
+
+SERVICE = "openenv_grpc.v1.CatalogService"
 
 Doors = Callable[[str], Sequence[tuple[str, str]]]
 """Tells the protocols and URLs at which an environment can be reached."""
 
 
-class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
+class CatalogMethods:
     """Describes environments."""
 
     def __init__(self, host: SessionHost, doors: Doors) -> None:
         self._host = host
         self._doors = doors
 
-    async def ListEnvironments(  # noqa: N802  # the name is the proto's
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Makes the service."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "ListEnvironments": method(
+                    catalog_pb2.ListEnvironmentsRequest, self.list_environments
+                ),
+                "GetEnvironment": method(catalog_pb2.GetEnvironmentRequest, self.get_environment),
+            },
+        )
+
+    async def list_environments(
         self, request: catalog_pb2.ListEnvironmentsRequest, context: Context
     ) -> catalog_pb2.ListEnvironmentsResponse:
         """Lists the environments by name."""
         return catalog_pb2.ListEnvironmentsResponse(environments=self._host.environments)
 
-    async def GetEnvironment(  # noqa: N802  # the name is the proto's
+    async def get_environment(
         self, request: catalog_pb2.GetEnvironmentRequest, context: Context
     ) -> catalog_pb2.GetEnvironmentResponse:
         """Describes one environment."""
-        try:
-            spec = self._host.spec(request.environment)
-            metadata = await self._host.metadata(spec.name)
-        except OpenEnvError as error:
-            await abort(context, error)
+        spec = self._host.spec(request.environment)
+        metadata = await self._host.metadata(spec.name)
         response = catalog_pb2.GetEnvironmentResponse()
         self._describe(response.environment, spec, metadata)
         return response
@@ -85,9 +97,4 @@ def _fill_budgets(message: catalog_pb2.Budgets, spec: EnvironmentSpec) -> None:
         (spec.budgets.close_s, message.close_timeout),
     ):
         if seconds is not None:
-            _set_duration(field, seconds)
-
-
-def _set_duration(message: duration_pb2.Duration, seconds: float) -> None:
-    message.FromNanoseconds(round(seconds * 1e9))
-    message.SetInParent()
+            fill_duration(field, seconds)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 
-from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.server.aborting import Context, abort
+from openenv_grpc.server.aborting import Context, failures_as_status
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits, serve_stream
 
@@ -31,14 +32,15 @@ class _RpcDuplex:
             raise ConnectionResetError("the client has gone") from error
 
 
-def handlers(host: SessionHost, limits: StreamLimits) -> grpc.GenericRpcHandler:
+def handlers(
+    host: SessionHost, limits: StreamLimits, stopping: asyncio.Future[None]
+) -> grpc.GenericRpcHandler:
     """Makes the service. Messages stay bytes: the stream parses and writes them itself."""
 
     async def connect(_: object, context: Context) -> None:
-        try:
-            await serve_stream(_RpcDuplex(context), host, peer=context.peer(), limits=limits)
-        except OpenEnvError as error:
-            await abort(context, error)
+        duplex, peer = _RpcDuplex(context), context.peer()
+        async with failures_as_status(context):
+            await serve_stream(duplex, host, peer=peer, limits=limits, stopping=stopping)
 
     method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(connect)
     return grpc.method_handlers_generic_handler(SERVICE, {"Connect": method})

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import grpc
 
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError, OpenEnvError
-from openenv_grpc.server.aborting import Context, abort
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, ask
+from openenv_grpc.errors import (
+    InvalidRequestError,
+    NotSupportedError,
+    OperationCancelledError,
+    SessionNotFoundError,
+)
+from openenv_grpc.server.aborting import Context
+from openenv_grpc.server.methods import raw_method, time_for
+from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import episode_pb2
+from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import UnaryCodec
 
 SERVICE = "openenv_grpc.v1.EpisodeService"
 
 _CODEC = UnaryCodec()
 
-_REQUESTS: Mapping[str, tuple[type[Any], Kind]] = {
+_METHODS: dict[str, tuple[type[Any], Kind]] = {
     "Reset": (episode_pb2.ResetRequest, Kind.RESET),
     "Step": (episode_pb2.StepRequest, Kind.STEP),
     "GetState": (episode_pb2.GetStateRequest, Kind.STATE),
@@ -30,88 +38,66 @@ _REQUESTS: Mapping[str, tuple[type[Any], Kind]] = {
 
 def handlers(host: SessionHost) -> grpc.GenericRpcHandler:
     """Makes the service. Responses are bytes, written on the session's thread."""
-    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        "Open": grpc.unary_unary_rpc_method_handler(
-            _opener(host), request_deserializer=episode_pb2.OpenRequest.FromString
-        )
-    }
-    for name, (request_type, kind) in _REQUESTS.items():
-        methods[name] = grpc.unary_unary_rpc_method_handler(
-            _asker(host, kind), request_deserializer=request_type.FromString
-        )
+    methods = {"Open": raw_method(episode_pb2.OpenRequest, partial(_open, host))}
+    for name, (request_type, kind) in _METHODS.items():
+        methods[name] = raw_method(request_type, partial(_ask, host, kind))
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def _opener(
-    host: SessionHost,
-) -> Callable[[episode_pb2.OpenRequest, Context], Awaitable[bytes]]:
-    async def open_session(request: episode_pb2.OpenRequest, context: Context) -> bytes:
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+async def _open(host: SessionHost, request: episode_pb2.OpenRequest, context: Context) -> bytes:
+    if request.agent_access:
+        raise NotSupportedError("this server does not offer agent_access; open without it")
+    idle_timeout_s = None
+    if request.HasField("idle_timeout"):
+        idle_timeout_s = read_duration(request.idle_timeout, what="idle_timeout")
+    answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
-        def deliver(answer: Reply) -> None:
-            if not reply.done():
-                reply.set_result(answer)
+    def deliver(reply: Reply) -> None:
+        if not answered.done():
+            answered.set_result(reply)
 
-        try:
-            if request.agent_access:
-                raise NotSupportedError("this server does not offer agent_access; open without it")
-            session = host.lease(
-                request.environment,
-                peer=context.peer(),
-                idle_timeout_s=_idle_timeout(request),
-                operation=Operation(
-                    kind=Kind.OPEN,
-                    codec=_CODEC,
-                    payload=request,
-                    request_id=0,
-                    timeout_s=context.time_remaining(),
-                ),
-                deliver=deliver,
-            )
-            try:
-                answer = await reply
-            except asyncio.CancelledError:
-                host.end_session(session.id, NotSupportedError("its client has left"))
-                raise
-            if answer.error is not None:
-                raise answer.error
-        except OpenEnvError as error:
-            await abort(context, error)
-        return answer.content
-
-    return open_session
+    session = host.lease(
+        request.environment,
+        peer=context.peer(),
+        idle_timeout_s=idle_timeout_s,
+        operation=Operation(
+            kind=Kind.OPEN,
+            codec=_CODEC,
+            payload=request,
+            request_id=0,
+            timeout_s=time_for(context),
+        ),
+        deliver=deliver,
+    )
+    try:
+        return _content(await answered)
+    except asyncio.CancelledError:
+        _abandon(host, session)
+        raise
 
 
-def _idle_timeout(request: episode_pb2.OpenRequest) -> float | None:
-    if not request.HasField("idle_timeout"):
-        return None
-    seconds = request.idle_timeout.ToNanoseconds() / 1e9
-    if seconds <= 0:
-        raise InvalidRequestError("an idle_timeout is longer than 0")
-    return seconds
+def _abandon(host: SessionHost, session: SessionPort) -> None:
+    """Ends a session of which its client will never know."""
+    with suppress(SessionNotFoundError):
+        host.end_session(session.id, OperationCancelledError("its client left before it was open"))
 
 
-def _asker(host: SessionHost, kind: Kind) -> Callable[[Any, Context], Awaitable[bytes]]:
-    async def ask_session(request: Any, context: Context) -> bytes:
-        try:
-            if request.request_id < 0:
-                raise InvalidRequestError("a request_id is at least 0")
-            session = host.find(request.session_id)
-            operation = Operation(
-                kind=kind,
-                codec=_CODEC,
-                payload=request,
-                request_id=request.request_id,
-                digest=digest(kind.value, request.SerializeToString())
-                if request.request_id
-                else b"",
-                timeout_s=context.time_remaining(),
-            )
-            reply = await ask(session, operation)
-            if reply.error is not None:
-                raise reply.error
-        except OpenEnvError as error:
-            await abort(context, error)
-        return reply.content
+async def _ask(host: SessionHost, kind: Kind, request: Any, context: Context) -> bytes:
+    if request.request_id < 0:
+        raise InvalidRequestError("a request_id is at least 0")
+    session = host.find(request.session_id)
+    operation = Operation(
+        kind=kind,
+        codec=_CODEC,
+        payload=request,
+        request_id=request.request_id,
+        digest=digest(kind.value, request.SerializeToString()) if request.request_id else b"",
+        timeout_s=time_for(context),
+    )
+    return _content(await ask(session, operation))
 
-    return ask_session
+
+def _content(reply: Reply) -> bytes:
+    if reply.error is not None:
+        raise reply.error
+    return reply.content

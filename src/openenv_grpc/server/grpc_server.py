@@ -14,30 +14,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from openenv_grpc.errors import UnavailableError
-from openenv_grpc.server import connect, episodes
-from openenv_grpc.server.admin import AdminServicer
-from openenv_grpc.server.catalog import CatalogServicer, Doors
-from openenv_grpc.server.tasks import TaskServicer
-from openenv_grpc.server.tools import ToolServicer
+from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
-from openenv_grpc.v1 import (
-    admin_pb2_grpc,
-    catalog_pb2_grpc,
-    task_pb2_grpc,
-    tool_pb2_grpc,
-)
 
 logger = logging.getLogger(__name__)
 
-SERVICES = (
-    "openenv_grpc.v1.SessionService",
-    "openenv_grpc.v1.EpisodeService",
-    "openenv_grpc.v1.ToolService",
-    "openenv_grpc.v1.CatalogService",
-    "openenv_grpc.v1.TaskService",
-    "openenv_grpc.v1.AdminService",
-)
+SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
 _STOCK_SERVICES = (
     health.SERVICE_NAME,
     reflection.SERVICE_NAME,
@@ -62,7 +45,7 @@ class GrpcServer:
         max_message_bytes: int = 100 * 2**20,
         max_operations_per_session: int = 16,
         stop_grace_s: float = 5.0,
-        doors: Doors | None = None,
+        doors: catalog.Doors | None = None,
         on_drain: Drained | None = None,
     ) -> None:
         self._host = host
@@ -76,6 +59,7 @@ class GrpcServer:
         self._doors = doors or self._own_doors
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
+        self._stopping: asyncio.Future[None]
         self._watch: asyncio.Task[None] | None = None
         self.ports: tuple[int, ...] = ()
         """The ports bound, in the order of the addresses; 1 for a Unix socket."""
@@ -86,9 +70,14 @@ class GrpcServer:
         Raises:
             UnavailableError: an address cannot be bound.
         """
+        self._stopping = asyncio.get_running_loop().create_future()
         self._server = server = grpc.aio.server(options=self._options())
         self._add_services(server)
-        self.ports = tuple(self._bind(server, address) for address in self._addresses)
+        try:
+            self.ports = tuple(self._bind(server, address) for address in self._addresses)
+        except UnavailableError:
+            await server.stop(None)  # lets go of those that were bound
+            raise
         await server.start()
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watch = asyncio.create_task(self._follow_drain())
@@ -100,11 +89,12 @@ class GrpcServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Drains, and stops after the grace."""
+        """Drains, has streams end once they have answered, and stops after the grace."""
         assert self._server is not None
         assert self._watch is not None
-        self.drain(None)
+        self._host.drain()
         await self._watch
+        self._stopping.set_result(None)
         await self._server.stop(self._stop_grace_s)
 
     def drain(self, limit_s: float | None) -> int:
@@ -140,14 +130,15 @@ class GrpcServer:
     def _add_services(self, server: grpc.aio.Server) -> None:
         host = self._host
         server.add_generic_rpc_handlers(
-            (connect.handlers(host, self._limits), episodes.handlers(host))
+            (
+                connect.handlers(host, self._limits, self._stopping),
+                episodes.handlers(host),
+                tools.ToolMethods(host).handlers(),
+                catalog.CatalogMethods(host, self._doors).handlers(),
+                tasks.TaskMethods(host).handlers(),
+                admin.AdminMethods(host, self.drain).handlers(),
+            )
         )
-        tool_pb2_grpc.add_ToolServiceServicer_to_server(ToolServicer(host), server)
-        catalog_pb2_grpc.add_CatalogServiceServicer_to_server(
-            CatalogServicer(host, self._doors), server
-        )
-        task_pb2_grpc.add_TaskServiceServicer_to_server(TaskServicer(host), server)
-        admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(host, self.drain), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, *_STOCK_SERVICES), server)
         channelz.add_channelz_servicer(server)

@@ -3,85 +3,83 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator
+from weakref import WeakKeyDictionary
 
-from openenv_grpc.errors import InvalidRequestError, OpenEnvError, RequestConflictError
-from openenv_grpc.server.aborting import Context, abort
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, ask
+import grpc
+
+from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.server.aborting import Context
+from openenv_grpc.server.methods import raw_method, raw_streaming_method, time_for
+from openenv_grpc.server.recorded_calls import RecordedCalls
+from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
-from openenv_grpc.v1 import tool_pb2, tool_pb2_grpc
+from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire.tool_messages import ToolCodec
 
+SERVICE = "openenv_grpc.v1.ToolService"
+
 MAX_CALL_ID = 64
-MAX_RECORDED_CALLS = 1024
-"""How many calls that can be repeated the server remembers, over all sessions."""
 
 _CODEC = ToolCodec()
 
 
-class ToolServicer(tool_pb2_grpc.ToolServiceServicer):
-    """Lists and calls tools. A call with a `call_id` runs once, however often it is sent."""
+class ToolMethods:
+    """Lists and calls tools.
+
+    A call with a `call_id` runs once, however often it is sent, and to its end even if its client
+    leaves: the client may ask again. One without is cancelled with its RPC.
+    """
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._calls: OrderedDict[tuple[str, str], tuple[bytes, asyncio.Task[Reply]]] = OrderedDict()
+        self._recorded: WeakKeyDictionary[SessionPort, RecordedCalls] = WeakKeyDictionary()
 
-    async def ListTools(  # noqa: N802  # the name is the proto's
-        self, request: tool_pb2.ListToolsRequest, context: Context
-    ) -> tool_pb2.ListToolsResponse:
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Makes the service. Responses are bytes, written on the session's thread."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "ListTools": raw_method(tool_pb2.ListToolsRequest, self.list_tools),
+                "CallTool": raw_streaming_method(tool_pb2.CallToolRequest, self.call_tool),
+            },
+        )
+
+    async def list_tools(self, request: tool_pb2.ListToolsRequest, context: Context) -> bytes:
         """Lists the tools of a session."""
-        try:
-            session = self._host.find(request.session_id)
-            operation = Operation(
-                kind=Kind.LIST_TOOLS, codec=_CODEC, timeout_s=context.time_remaining()
-            )
-            reply = await ask(session, operation)
-            if reply.error is not None:
-                raise reply.error
-        except OpenEnvError as error:
-            await abort(context, error)
-        return tool_pb2.ListToolsResponse.FromString(reply.content)
+        session = self._host.find(request.session_id)
+        operation = Operation(kind=Kind.LIST_TOOLS, codec=_CODEC, timeout_s=time_for(context))
+        return _content(await ask(session, operation))
 
-    async def CallTool(  # noqa: N802  # the name is the proto's
+    async def call_tool(
         self, request: tool_pb2.CallToolRequest, context: Context
-    ) -> AsyncIterator[tool_pb2.CallToolResponse]:
+    ) -> AsyncIterator[bytes]:
         """Calls a tool and answers with its result."""
-        try:
-            reply = await self._call(request, context)
-            if reply.error is not None:
-                raise reply.error
-        except OpenEnvError as error:
-            await abort(context, error)
-        yield tool_pb2.CallToolResponse.FromString(reply.content)
-
-    async def _call(self, request: tool_pb2.CallToolRequest, context: Context) -> Reply:
         session = self._host.find(request.session_id)
         operation = Operation(
-            kind=Kind.CALL_TOOL,
-            codec=_CODEC,
-            payload=request,
-            timeout_s=context.time_remaining(),
+            kind=Kind.CALL_TOOL, codec=_CODEC, payload=request, timeout_s=time_for(context)
         )
         if not request.call_id:
-            return await ask(session, operation)
-        if len(request.call_id) > MAX_CALL_ID:
+            reply = await ask(session, operation)
+        elif len(request.call_id) > MAX_CALL_ID:
             raise InvalidRequestError(f"a call_id has at most {MAX_CALL_ID} characters")
-        key = (session.id, request.call_id)
-        content = digest("call_tool", request.SerializeToString(deterministic=True))
-        recorded = self._calls.get(key)
-        if recorded is None:
-            call = asyncio.create_task(ask(session, operation))
-            self._remember(key, content, call)
         else:
-            known, call = recorded
-            if known != content:
-                raise RequestConflictError(
-                    f"the call_id {request.call_id!r} was used for another call; choose a new one"
-                )
-        return await asyncio.shield(call)
+            reply = await self._once(session, operation, request)
+        yield _content(reply)
 
-    def _remember(self, key: tuple[str, str], content: bytes, call: asyncio.Task[Reply]) -> None:
-        self._calls[key] = (content, call)
-        while len(self._calls) > MAX_RECORDED_CALLS:
-            self._calls.popitem(last=False)
+    def _once(
+        self, session: SessionPort, operation: Operation, request: tool_pb2.CallToolRequest
+    ) -> asyncio.Future[Reply]:
+        calls = self._recorded.get(session)
+        if calls is None:
+            calls = self._recorded[session] = RecordedCalls()
+        content = digest("call_tool", request.SerializeToString(deterministic=True))
+        return calls.once(
+            request.call_id, content, lambda deliver: session.submit(operation, deliver)
+        )
+
+
+def _content(reply: Reply) -> bytes:
+    if reply.error is not None:
+        raise reply.error
+    return reply.content

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import functools
 import importlib.metadata
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -20,6 +19,7 @@ from openenv_grpc.errors import (
     OutcomeTooLargeError,
     ProtocolViolationError,
     SessionNotFoundError,
+    UnavailableError,
 )
 from openenv_grpc.sessions import (
     Attachment,
@@ -29,25 +29,21 @@ from openenv_grpc.sessions import (
     SessionHost,
     SessionPort,
 )
+from openenv_grpc.stream.incoming import read_operation, refuse_what_is_not_offered
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
-from openenv_grpc.wire.operations import ConnectCodec, failed_outcome
+from openenv_grpc.wire.operations import failed_outcome
 
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
 FEATURES = ("evaluate",)
 
-_KINDS = {
-    "step": Kind.STEP,
-    "reset_episode": Kind.RESET,
-    "get_state": Kind.STATE,
-    "evaluate": Kind.EVALUATE,
-    "close": Kind.CLOSE,
-}
+MIN_RECEIVE_BYTES = 1024
+"""What a client has to take, so that it can be told of errors."""
+
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
-_CODEC = ConnectCodec()
 
 
 class Duplex(Protocol):
@@ -74,32 +70,32 @@ class StreamLimits:
 
 
 async def serve_stream(
-    duplex: Duplex, host: SessionHost, *, peer: str, limits: StreamLimits | None = None
+    duplex: Duplex,
+    host: SessionHost,
+    *,
+    peer: str,
+    limits: StreamLimits | None = None,
+    stopping: asyncio.Future[None] | None = None,
 ) -> None:
     """Serves a stream until its end, then ends the sessions that were opened on it.
 
-    When the client ends its side, operations under way are still done and answered.
+    When the client ends its side, or `stopping` is done, operations under way are still done and
+    answered. No other code may read or write the duplex.
 
     Raises:
         ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+        UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
         stream = _ServerStream(host, attachment, limits or StreamLimits())
-        writing = asyncio.create_task(stream.write_to(duplex))
-        reading = asyncio.create_task(stream.read_from(duplex))
+        if stopping is None:
+            await stream.run(duplex)
+            return
+        stopping.add_done_callback(stream.stop)
         try:
-            await asyncio.wait((writing, reading), return_when=asyncio.FIRST_COMPLETED)
-            if reading.done() and reading.exception() is None:
-                await asyncio.wait((writing,))  # what is under way is still answered
+            await stream.run(duplex)
         finally:
-            writing.cancel()
-            reading.cancel()
-            ended = await asyncio.gather(reading, writing, return_exceptions=True)
-    for failure in ended:
-        if isinstance(failure, OpenEnvError) or (
-            isinstance(failure, Exception) and not isinstance(failure, ConnectionError)
-        ):
-            raise failure
+            stopping.remove_done_callback(stream.stop)
 
 
 class _Held:
@@ -120,21 +116,47 @@ class _ServerStream:
         self._sessions: dict[int, _Held] = {}
         self._used: set[int] = set()  # numbers are never used again
         self._pending = 0  # operations without an outcome
-        self._ended = False  # the client sends no more
+        self._ended = False  # the client sends no more, or nobody reads it
+        self._stopped = False
+        self._reading: asyncio.Task[None] | None = None
         self._outcome_limit = DEFAULT_RECEIVE_BYTES - _FRAME_BYTES
 
-    async def read_from(self, duplex: Duplex) -> None:
-        """Takes what the client sends, to the end."""
+    async def run(self, duplex: Duplex) -> None:
+        """Carries messages to the end of the stream. Raises what `serve_stream` raises."""
+        failure: OpenEnvError | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._reading = tasks.create_task(self._read_from(duplex))
+                tasks.create_task(self._write_to(duplex))
+        except* OpenEnvError as failures:
+            failure = first_of(failures)
+        except* ConnectionError:
+            pass  # the client has gone
+        if failure is None and self._stopped:
+            failure = UnavailableError("the server is shutting down; open a session elsewhere")
+        if failure is not None:
+            raise failure
+
+    def stop(self, _: object) -> None:
+        """Reads no more, and ends the stream once what is under way has been answered."""
+        self._stopped = True
+        if self._reading is not None:
+            self._reading.cancel()
+        self._end()
+
+    async def _read_from(self, duplex: Duplex) -> None:
         while (data := await duplex.read()) is not None:
             self._take(data)
             await self._outbox.below(self._limits.max_unsent_bytes)
-        self._ended = True
-        self._close_if_done()
+        self._end()
 
-    async def write_to(self, duplex: Duplex) -> None:
-        """Sends what is ready, to the end."""
+    async def _write_to(self, duplex: Duplex) -> None:
         while (data := await self._outbox.take()) is not None:
             await duplex.write(data)
+
+    def _end(self) -> None:
+        self._ended = True
+        self._close_if_done()
 
     def _close_if_done(self) -> None:
         if self._ended and self._pending == 0:
@@ -159,12 +181,16 @@ class _ServerStream:
 
     def _greet(self, client: session_pb2.ClientHello) -> None:
         limit = client.max_receive_size_bytes or DEFAULT_RECEIVE_BYTES
-        self._outcome_limit = max(limit - _FRAME_BYTES, 0)
+        if limit < MIN_RECEIVE_BYTES:
+            raise ProtocolViolationError(
+                f"max_receive_size_bytes is 0 or at least {MIN_RECEIVE_BYTES}, not {limit}"
+            )
+        self._outcome_limit = limit - _FRAME_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
         response = session_pb2.ConnectResponse()
         hello = response.server
         hello.name = "openenv-grpc"
-        hello.version = importlib.metadata.version("openenv-grpc")
+        hello.version = _version()
         hello.max_receive_size_bytes = self._limits.max_receive_bytes
         hello.features.extend(FEATURES)
         hello.environments.extend(self._host.environments)
@@ -191,9 +217,9 @@ class _ServerStream:
         number = operation.session
         if number in self._used:
             raise InvalidRequestError(f"session {number} was opened before; choose another number")
-        _refuse_what_is_not_offered(operation.open)
+        refuse_what_is_not_offered(operation.open)
         held = _Held(number)
-        opening = _operation(operation, Kind.OPEN, "open")
+        opening = read_operation(operation, "open")
         self._start(held, operation.open.environment, opening)
 
     def _start(self, held: _Held, environment: str, opening: Operation | None) -> None:
@@ -222,7 +248,8 @@ class _ServerStream:
         if held is None:
             if operation.session != 0 or 0 in self._used:
                 raise SessionNotFoundError(
-                    f"session {operation.session} is not open on this stream; send open first"
+                    f"session {operation.session} is not open on this stream, or has ended; open "
+                    "one under a number of its own"
                 )
             held = _Held(0)
             self._start(held, "", None)
@@ -230,7 +257,7 @@ class _ServerStream:
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
             port.acknowledge(operation.acknowledged_id)
-        submitted = _operation(operation, _KINDS[arm], arm)
+        submitted = read_operation(operation, arm)
         self._pending += 1
         port.submit(submitted, partial(self._deliver, held))
 
@@ -244,80 +271,57 @@ class _ServerStream:
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
     def _deliver(self, held: _Held, reply: Reply) -> None:
-        content = reply.content
+        content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
             content = self._too_large(reply)
         self._outbox.put(frame(content, held.prefix))
-        if reply.operation.kind is Kind.CLOSE and reply.error is None:
+        if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
             self._sessions.pop(held.number, None)
         self._pending -= 1
         if self._ended:
             self._close_if_done()
 
     def _too_large(self, reply: Reply) -> bytes:
+        request_id = reply.operation.request_id or 0
+        if reply.error is not None:
+            return failed_outcome(reply.error, request_id=request_id, brief=True)
         error = OutcomeTooLargeError(
             f"the outcome has {len(reply.content)} bytes, and the client takes "
             f"{self._outcome_limit}; have the client say a higher max_receive_size_bytes",
-            effect=Effect.DONE if reply.error is None else reply.error.effect,
+            effect=Effect.DONE,
             metadata={"size_bytes": str(len(reply.content))},
         )
-        return failed_outcome(error, request_id=reply.operation.request_id or 0)
+        return failed_outcome(error, request_id=request_id)
 
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
         self._sessions.pop(held.number, None)
         outcome = session_pb2.Outcome()
         outcome.event.event_time.GetCurrentTime()
         status.encode_error(outcome.event.session_lost, error)
+        if outcome.ByteSize() > self._outcome_limit:
+            outcome.event.session_lost.Clear()
+            status.encode_brief_error(outcome.event.session_lost, error)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
     def _fail(self, operation: session_pb2.Operation, error: OpenEnvError) -> None:
-        content = failed_outcome(
-            error, request_id=operation.request_id, control_id=operation.control_id
+        write = partial(
+            failed_outcome,
+            error,
+            request_id=operation.request_id,
+            control_id=operation.control_id,
         )
+        content = write()
+        if len(content) > self._outcome_limit:
+            content = write(brief=True)
         self._outbox.put(frame(content, _Held(operation.session).prefix))
 
 
-def _operation(message: session_pb2.Operation, kind: Kind, arm: str) -> Operation:
-    if message.request_id < 0:
-        raise InvalidRequestError("a request_id is at least 0")
-    payload = getattr(message, arm)  # the arm that is set
-    timeout_s = None
-    if message.HasField("timeout"):
-        timeout_s = message.timeout.ToNanoseconds() / 1e9
-        if timeout_s <= 0:
-            raise InvalidRequestError("a timeout is longer than 0; leave it out for no limit")
-    return Operation(
-        kind=kind,
-        codec=_CODEC,
-        payload=payload,
-        request_id=message.request_id,
-        digest=digest(arm, payload.SerializeToString()) if message.request_id else b"",
-        timeout_s=timeout_s,
-    )
+def first_of(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:
+    """Returns the first error of a group."""
+    first = failures.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def digest(arm: str, content: bytes) -> bytes:
-    """Tells contents apart; short ones stand for themselves."""
-    if len(content) > 64:
-        content = hashlib.blake2b(content, digest_size=16).digest()
-    return arm.encode() + b"\0" + content
-
-
-_NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "resume_window": lambda message: message.HasField("resume_window"),
-    "resume_key": lambda message: bool(message.resume_key),
-    "group": lambda message: bool(message.group),
-    "queue_timeout": lambda message: message.HasField("queue_timeout"),
-    "snapshot_id": lambda message: bool(message.snapshot_id),
-    "progress": lambda message: message.progress,
-    "events": lambda message: message.events,
-    "agent_access": lambda message: message.agent_access,
-}
-
-
-def _refuse_what_is_not_offered(message: session_pb2.Open) -> None:
-    for name, asked in _NOT_OFFERED.items():
-        if asked(message):
-            raise NotSupportedError(
-                f"this server does not offer {name}; open without it", session_lost=True
-            )
+@functools.cache
+def _version() -> str:
+    return importlib.metadata.version("openenv-grpc")

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import yaml
-
 from openenv_grpc.app import App
 from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
@@ -54,6 +52,8 @@ def load_folder(folder: Path) -> EnvironmentDefinition:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
+    import yaml  # here, so that importing the package, which exports `serve`, stays quick
+
     path = folder / MANIFEST
     try:
         manifest = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -90,7 +90,8 @@ class ConnectCodec(ProtoCodec):
         match result:
             case Observed() if operation.payload.DESCRIPTOR is session_pb2.Step.DESCRIPTOR:
                 fill_observed(outcome.step, result)
-                outcome.step.rewards.update(result.rewards)
+                if result.rewards:
+                    outcome.step.rewards.update(result.rewards)
             case Observed():
                 fill_observed(outcome.reset_episode, result)
                 outcome.reset_episode.episode_id = result.episode_id or ""
@@ -117,10 +118,12 @@ class ConnectCodec(ProtoCodec):
         return failed_outcome(error, request_id=operation.request_id or 0)
 
 
-def failed_outcome(error: OpenEnvError, *, request_id: int = 0, control_id: int = 0) -> bytes:
+def failed_outcome(
+    error: OpenEnvError, *, request_id: int = 0, control_id: int = 0, brief: bool = False
+) -> bytes:
     """Writes an `Outcome` with an error, without the session's number."""
     outcome = session_pb2.Outcome(request_id=request_id, control_id=control_id)
-    status.encode_error(outcome.error, error)
+    (status.encode_brief_error if brief else status.encode_error)(outcome.error, error)
     return outcome.SerializeToString()
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.errors import (
+    Effect,
+    InvalidRequestError,
+    NotSupportedError,
+    UnserializableResultError,
+)
 from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import tensors
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
 def encode_payload(message: payload_pb2.Payload, value: object) -> None:
@@ -19,7 +26,12 @@ def encode_payload(message: payload_pb2.Payload, value: object) -> None:
     Raises:
         UnserializableResultError: the value holds something that JSON cannot carry.
     """
-    value = _lift(value, "", message)
+    try:
+        value = _lift(value, "", message)
+    except RecursionError as error:
+        raise UnserializableResultError(
+            "the value is nested too deeply, or holds itself", effect=Effect.DONE
+        ) from error
     message.json = dump_json(value, non_finite="strings").decode()
 
 
@@ -28,14 +40,15 @@ def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict:
+    if isinstance(value, dict):
+        if _SCALARS.issuperset(map(type, value.values())):
+            return value
         return _lift_items(value, value.items(), pointer, message)
-    if kind is list or kind is tuple:
+    if isinstance(value, list | tuple):
+        if _SCALARS.issuperset(map(type, value)):
+            return value
         return _lift_items(value, enumerate(value), pointer, message)
-    if kind is bytes or kind is bytearray or tensors.is_array(value):
+    if isinstance(value, bytes | bytearray) or tensors.is_array(value):
         attachment = message.attachments.add()
         attachment.pointer = pointer
         tensors.encode_tensor(attachment.tensor, value)
@@ -48,14 +61,20 @@ def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.P
     for key, value in items:
         if type(value) in _SCALARS:
             continue
-        place = f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
-        changed = _lift(value, place, message)
+        changed = _lift(value, f"{pointer}/{_part(key)}", message)
         if changed is value:
             continue
         if lifted is container:
             lifted = dict(container) if isinstance(container, dict) else list(container)
         lifted[key] = changed
     return lifted
+
+
+def _part(key: object) -> str:
+    """Writes a key or index as part of a JSON pointer."""
+    if not isinstance(key, str | int) or isinstance(key, bool):
+        (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
+    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 def decode_payload(message: payload_pb2.Payload) -> JsonValue:
@@ -128,8 +147,8 @@ def _parts(pointer: str) -> list[str]:
 def _child(container: JsonValue, part: str, pointer: str) -> JsonValue:
     if isinstance(container, dict) and part in container:
         return container[part]
-    if isinstance(container, list) and part.isascii() and part.isdigit():
-        index = int(part) if len(part) < 10 else len(container)
+    if isinstance(container, list) and _INDEX.fullmatch(part):
+        index = int(part)
         if index < len(container):
             return container[index]
     raise InvalidRequestError(f"the JSON has no place {pointer}, where an attachment goes")

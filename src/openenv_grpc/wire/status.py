@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from google.protobuf import any_pb2, duration_pb2
+from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
 from openenv_grpc.v1 import error_pb2
+from openenv_grpc.wire.durations import fill_duration
+
+MAX_TEXT_BYTES = 16 * 2**10
+"""Where the texts of an error are cut, so that one always fits into a message."""
+MAX_VIOLATIONS = 100
+_MAX_PLACE_BYTES = 1024
+
+_STATUS_TEXT_BYTES = 600
+_STATUS_DETAIL_BYTES = 2800
+_LONG_FACT = 200
+# A status travels in trailing metadata, of which clients take 8 KiB by default: the text thrice,
+# once percent-encoded, and the details in base64.
 
 GRPC_CODES: Mapping[Reason, str] = {
     Reason.INVALID_REQUEST: "INVALID_ARGUMENT",
@@ -70,16 +82,38 @@ _UNKNOWN_REASON = Reason.INTERNAL
 
 
 def encode_error(message: error_pb2.Error, error: OpenEnvError) -> None:
-    """Fills an `Error` in place."""
+    """Fills an `Error` in place. Never raises, and cuts what is too long."""
+    _fill_core(message, error, text_bytes=MAX_TEXT_BYTES)
+    for violation in error.violations[:MAX_VIOLATIONS]:
+        message.violations.add(
+            path=_text(violation.path, _MAX_PLACE_BYTES),
+            type=_text(violation.type, _MAX_PLACE_BYTES),
+            message=_text(violation.message, _MAX_PLACE_BYTES),
+        )
+    for name, fact in error.metadata.items():
+        message.metadata[_text(name, _MAX_PLACE_BYTES)] = _text(fact, MAX_TEXT_BYTES)
+
+
+def encode_brief_error(message: error_pb2.Error, error: OpenEnvError) -> None:
+    """Fills an `Error` with what a client must know, in less than a kilobyte."""
+    _fill_core(message, error, text_bytes=_STATUS_TEXT_BYTES)
+
+
+def _fill_core(message: error_pb2.Error, error: OpenEnvError, *, text_bytes: int) -> None:
     message.reason = error_pb2.Reason.ValueType(error.reason)
-    message.message = error.message
+    message.message = _text(error.message, text_bytes)
     message.effect = error_pb2.Effect.ValueType(error.effect)
     message.session_lost = error.session_lost
     if error.retry_delay_s is not None:
-        message.retry_delay.CopyFrom(_duration(error.retry_delay_s))
-    for violation in error.violations:
-        message.violations.add(path=violation.path, type=violation.type, message=violation.message)
-    message.metadata.update(error.metadata)
+        fill_duration(message.retry_delay, error.retry_delay_s)
+
+
+def _text(text: str, limit_bytes: int) -> str:
+    """Returns a text that a proto takes: no lone surrogates, and not longer than that."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) > limit_bytes:
+        return encoded[: limit_bytes - 3].decode("utf-8", "ignore") + "…"
+    return encoded.decode()
 
 
 def decode_error(message: error_pb2.Error) -> OpenEnvError:
@@ -99,16 +133,37 @@ def decode_error(message: error_pb2.Error) -> OpenEnvError:
     )
 
 
+def status_message(error: OpenEnvError) -> str:
+    """Returns the message of the status that ends an RPC."""
+    return _text(error.message, _STATUS_TEXT_BYTES)
+
+
 def encode_status(error: OpenEnvError) -> bytes:
-    """Returns a `google.rpc.Status` with the error as its detail: `grpc-status-details-bin`."""
+    """Returns a `google.rpc.Status` with the error as its detail: `grpc-status-details-bin`.
+
+    Leaves out facts and violations that would not fit into trailing metadata.
+    """
     detail = error_pb2.Error()
     encode_error(detail, error)
+    detail.message = status_message(error)
+    while detail.ByteSize() > _STATUS_DETAIL_BYTES:
+        _drop_something(detail)
     packed = any_pb2.Any()
     packed.Pack(detail)
     content: bytes = status_pb2.Status(
-        code=_CODE_NUMBERS[GRPC_CODES[error.reason]], message=error.message, details=[packed]
+        code=_CODE_NUMBERS[GRPC_CODES[error.reason]], message=detail.message, details=[packed]
     ).SerializeToString()
     return content
+
+
+def _drop_something(detail: error_pb2.Error) -> None:
+    """Drops a long fact, else the last violation, else any fact."""
+    facts = detail.metadata
+    longest = max(facts, key=lambda name: len(facts[name]), default="")
+    if detail.violations and len(facts.get(longest, "")) < _LONG_FACT:
+        del detail.violations[-1]
+    else:
+        del facts[longest]
 
 
 def decode_status(details: bytes) -> OpenEnvError | None:
@@ -122,9 +177,3 @@ def decode_status(details: bytes) -> OpenEnvError | None:
     except DecodeError:
         return None
     return None
-
-
-def _duration(seconds: float) -> duration_pb2.Duration:
-    duration = duration_pb2.Duration()
-    duration.FromNanoseconds(round(seconds * 1e9))
-    return duration

@@ -85,6 +85,8 @@ def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
         raise InvalidRequestError(
             f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
         )
+    if name == "bool" and data.translate(None, b"\0\1"):
+        raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
     return _view(data, name, shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.serialization import dump_json, model_fields
+from openenv_grpc.serialization import BESIDE, dump_json, model_fields
 from openenv_grpc.sessions import (
     EnvironmentSpec,
     Operation,
@@ -78,8 +78,8 @@ def _fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
     message.failed = answer.is_error
     for block in answer.content:
         _fill_content(message.contents.add(), block)
-    if answer.observation is not None:
-        payloads.encode_payload(message.structured, model_fields(answer.observation))
+    if answer.observation is not None:  # without the reward, which is not the agent's to know
+        payloads.encode_payload(message.structured, model_fields(answer.observation, beside=BESIDE))
     elif answer.structured_content is not None:
         payloads.encode_payload(message.structured, answer.structured_content)
 
