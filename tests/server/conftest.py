@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -25,6 +26,37 @@ from tests.environments import (
 )
 
 
+class SlowToBuild(Countdown):
+    """Its constructor waits for its gates."""
+
+    def __init__(self, gates: Gates) -> None:
+        super().__init__()
+        gates.entered.set()
+        gates.leave.wait(10)
+
+
+class OddTasks(Tasks):
+    """Answers with the wrong kinds of values."""
+
+    def list_splits(self) -> Any:
+        return "train"
+
+    def num_tasks(self, split: str) -> Any:
+        return {"many": 1}
+
+
+class ManyTasks(Tasks):
+    """Gives a range of its tasks."""
+
+    def num_tasks(self, split: str) -> int:
+        return 250
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[Any]:
+        return [{"id": number} for number in range(250)][start:stop]
+
+
 @pytest.fixture
 def gates() -> Gates:
     return Gates()
@@ -37,7 +69,10 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
         "failing": Failing,
         "slow": functools.partial(Slow, gates),
         "described": Described,
+        "slow_to_build": functools.partial(SlowToBuild, gates),
         "tasks": Tasks,
+        "odd_tasks": OddTasks,
+        "many_tasks": ManyTasks,
         "not_built": NotBuilt,
     }
     definitions = [

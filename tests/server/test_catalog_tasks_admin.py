@@ -79,9 +79,29 @@ async def test_tasks_are_listed_and_fetched(
     assert host.sessions() == []
 
 
+@pytest.mark.parametrize("page_size", [0, 100, 249, 250, 2000])
+async def test_pages_of_tasks_join_to_all_of_them(
+    channel: grpc.aio.Channel, page_size: int
+) -> None:
+    stub: Any = task_pb2_grpc.TaskServiceStub(channel)
+    request = task_pb2.ListTasksRequest(environment="many_tasks", page_size=page_size)
+    counted = await stub.CountTasks(task_pb2.CountTasksRequest(environment="many_tasks"))
+    found = []
+    while True:
+        page = await stub.ListTasks(request)
+        assert len(page.tasks) <= (page_size or 100)
+        found.extend(json.loads(task.json)["id"] for task in page.tasks)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            break
+    assert found == list(range(counted.task_count))
+
+
 @pytest.mark.parametrize(
     ("method", "request_", "expected"),
     [
+        ("ListSplits", task_pb2.ListSplitsRequest(environment="odd_tasks"), "ABORTED"),
+        ("CountTasks", task_pb2.CountTasksRequest(environment="odd_tasks"), "ABORTED"),
         ("CountTasks", task_pb2.CountTasksRequest(environment="tasks"), "UNIMPLEMENTED"),
         ("ListSplits", task_pb2.ListSplitsRequest(environment="countdown"), "UNIMPLEMENTED"),
         ("ListSplits", task_pb2.ListSplitsRequest(environment="chess"), "NOT_FOUND"),
@@ -137,3 +157,10 @@ async def test_draining_refuses_new_sessions_and_episodes_and_lets_the_old_go_on
     assert (await episodes.Step(step)).reward == 1.0
     assert await code(episodes.Reset(episode_pb2.ResetRequest(session_id=session))) == "UNAVAILABLE"
     assert await code(episodes.Open(episode_pb2.OpenRequest())) == "UNAVAILABLE"
+
+
+async def test_a_drain_may_take_no_time_but_not_less(channel: grpc.aio.Channel) -> None:
+    admin: Any = admin_pb2_grpc.AdminServiceStub(channel)
+    negative = admin_pb2.DrainRequest(limit_timeout={"seconds": -1})
+    assert await code(admin.Drain(negative)) == "INVALID_ARGUMENT"
+    await admin.Drain(admin_pb2.DrainRequest(limit_timeout={"seconds": 0}))

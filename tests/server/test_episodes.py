@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from openenv_grpc.engine import SessionManager
-from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc, payload_pb2
 from openenv_grpc.wire.status import decode_status
 from tests.environments import Gates
@@ -151,3 +151,29 @@ async def test_a_session_ends_when_it_idles_beyond_its_lease(
             await asyncio.sleep(0)
     status, _ = await failure(stub.GetState(episode_pb2.GetStateRequest(session_id=session)))
     assert status is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_client_whose_time_passes_is_told_whether_the_step_happened(
+    stub: Any, gates: Gates
+) -> None:
+    session = (await stub.Open(episode_pb2.OpenRequest(environment="slow"))).session_id
+    await stub.Reset(episode_pb2.ResetRequest(session_id=session))
+    status, error = await failure(stub.Step(step(session, '{"text":"wait"}'), timeout=0.5))
+    assert status is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert error.effect is Effect.UNKNOWN
+    gates.leave.set()
+
+
+async def test_a_client_that_leaves_while_it_opens_leaves_no_session(
+    stub: Any, host: SessionManager, gates: Gates
+) -> None:
+    opening = stub.Open(episode_pb2.OpenRequest(environment="slow_to_build"))
+    async with asyncio.timeout(5):
+        while not gates.entered.is_set():
+            await asyncio.sleep(0)
+    assert len(host.sessions()) == 1
+    opening.cancel()
+    gates.leave.set()
+    async with asyncio.timeout(5):
+        while host.sessions():
+            await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from openenv_grpc.engine import SessionManager
+from openenv_grpc.engine import EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import SERVICES, GrpcServer
 from openenv_grpc.v1 import session_pb2, session_pb2_grpc
 from openenv_grpc.wire.status import decode_status
-from tests.environments import Gates
+from tests.environments import Count, Countdown, Counted, Gates
 from tests.stream.pipe import opening, resetting, stepping
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -189,3 +190,64 @@ async def test_a_hundred_clients_leave_nothing_behind(
         while threading.active_count() > before:
             await asyncio.sleep(0)
     assert caplog.records == []
+
+
+async def test_a_stop_answers_what_is_under_way_and_tells_why_the_stream_ends(
+    host: SessionManager, gates: Gates
+) -> None:
+    server = GrpcServer(host, stop_grace_s=5)
+    await server.__aenter__()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel:
+        call: Any = session_pb2_grpc.SessionServiceStub(channel).Connect()
+        await call.write(
+            request(opening(environment="slow"), resetting(), stepping(action='{"text":"wait"}'))
+        )
+        await outcomes(call, 2)
+        stopping = asyncio.create_task(server.__aexit__(None, None, None))
+        await host.until_draining()
+        gates.leave.set()
+        assert (await outcomes(call, 1))[0].WhichOneof("kind") == "step"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        async with asyncio.timeout(4):  # less than the grace
+            await stopping
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    error = decode_status(dict(caught.value.trailing_metadata())["grpc-status-details-bin"])
+    assert error is not None
+    assert error.reason.name == "UNAVAILABLE"
+    assert host.sessions() == []
+
+
+async def test_a_server_that_cannot_bind_lets_go_of_what_it_bound(
+    host: SessionManager, server: GrpcServer
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = f"127.0.0.1:{probe.getsockname()[1]}"
+    taken = f"127.0.0.1:{server.ports[0]}"
+    with pytest.raises(UnavailableError, match=taken):
+        async with GrpcServer(host, addresses=(free, taken)):
+            pass
+    async with GrpcServer(host, addresses=(free,), stop_grace_s=0) as second:
+        assert f"127.0.0.1:{second.ports[0]}" == free
+
+
+def test_it_serves_on_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def drive() -> None:
+        countdown = EnvironmentDefinition(
+            factory=Countdown, action_type=Count, observation_type=Counted
+        )
+        async with (
+            SessionManager([countdown]) as host,
+            GrpcServer(host, stop_grace_s=0) as server,
+            grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+        ):
+            call: Any = session_pb2_grpc.SessionServiceStub(channel).Connect()
+            await call.write(request(opening(), resetting(), stepping()))
+            assert (await outcomes(call, 3))[2].step.reward == 1.0
+            call.cancel()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(drive())

@@ -76,7 +76,8 @@ class GrpcServer:
         try:
             self.ports = tuple(self._bind(server, address) for address in self._addresses)
         except UnavailableError:
-            await server.stop(None)  # lets go of those that were bound
+            await server.start()  # only a server that was started
+            await server.stop(None)  # lets go of the addresses that it did get
             raise
         await server.start()
         await self._say(health_pb2.HealthCheckResponse.SERVING)
