@@ -20,6 +20,7 @@ from openenv_grpc.engine.registry import (
     RegisteredEnvironment,
     register_all,
 )
+from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
@@ -75,6 +76,7 @@ class SessionManager:
         self.clock: Clock = self._given_clock or loop
         self._threads = Threads(Completions(loop))
         self._idle = IdleWatch(self.clock, self._sessions.values)
+        self.windows = Windows(self.clock, self.settings)
         return self
 
     async def __aexit__(
@@ -85,6 +87,7 @@ class SessionManager:
     ) -> None:
         self._drain.set()
         self._idle.stop()
+        self.windows.stop()
         await self._descriptions.stop()
         left = [*self._sessions.values(), *self._transient]
         for session in left:
@@ -123,7 +126,10 @@ class SessionManager:
 
     @asynccontextmanager
     async def attach(self, *, peer: str) -> AsyncIterator[Attachment]:
-        """Holds sessions for a connection. Leaving it ends them and waits for their close."""
+        """Holds sessions for a connection. Leaving it ends them and waits for their close.
+
+        Those that have a window wait to be attached to on another.
+        """
         held = HeldSessions(self, peer=peer)
         try:
             yield held
@@ -263,6 +269,7 @@ class SessionManager:
         """Notes that a session has ended, though a call of it may still run on a worker."""
         self._sessions.pop(session.id, None)
         self._transient.discard(session)
+        self.windows.ended(session)
         spec = session.spec
 
         def free_slot() -> None:

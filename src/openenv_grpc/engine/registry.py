@@ -42,6 +42,12 @@ class EngineSettings:
     """Operations in flight in one session; further ones are refused."""
     redact_errors: bool = False
     """Whether clients are told only that an environment failed, not how."""
+    max_resume_window_s: float = 600.0
+    """The longest time for which a session outlives its connection; 0 for not at all."""
+    max_kept_records: int = 1_000
+    """Ended sessions whose answers are kept until their windows have passed."""
+    max_kept_record_bytes: int = 64 * 2**20
+    """Answers of ended sessions that are kept, all together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
