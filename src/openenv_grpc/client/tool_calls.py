@@ -45,10 +45,16 @@ class ToolCaller:
         ]
 
     async def call_tool(
-        self, session_id: str, name: str, arguments: Mapping[str, JsonValue], *, limit_s: float
+        self,
+        session_id: str,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        call_id: str,
+        limit_s: float,
     ) -> JsonValue:
-        """Calls a tool of a session."""
-        request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name)
+        """Calls a tool of a session, once however often that is repeated with the same id."""
+        request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name, call_id=call_id)
         if arguments:
             payloads.encode_payload(request.arguments, arguments)
         call = self._stub.CallTool(request, timeout=limit_s, metadata=self._metadata)
