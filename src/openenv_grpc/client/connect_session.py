@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from openenv_grpc.client import operations
 from openenv_grpc.client.link import FIRST_DELAY_S, LAST_DELAY_S, STEADY_S, Link, Stream
@@ -33,6 +33,8 @@ from openenv_grpc.wire import durations, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
+
+AnswerT = TypeVar("AnswerT")
 
 _ATTACH = 1  # its control id
 
@@ -130,27 +132,44 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-        tools = await self._tools()
-        if tools is None:
-            return await list_by_step(self)
-        return await tools.list_tools(self._id, limit_s=self._message_timeout_s)
+
+        async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
+            if tools is None:
+                return await list_by_step(self)
+            return await tools.list_tools(self._id, limit_s=limit_s)
+
+        return await self._by_tools(ask)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
         call_id = secrets.token_hex(16)
+
+        async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
+            if tools is None:
+                return await call_by_step(self, name, arguments)
+            return await tools.call_tool(
+                self._id, name, arguments, call_id=call_id, limit_s=limit_s
+            )
+
+        return await self._by_tools(ask)
+
+    async def _by_tools(
+        self, ask: Callable[[ToolCaller | None, float], Awaitable[AnswerT]]
+    ) -> AnswerT:
+        """Asks what calls tools, again if its connection is lost."""
         give_up_at = self._loop.time() + self._message_timeout_s
         delay_s = FIRST_DELAY_S
         while True:
             tools = await self._tools()
-            if tools is None:
-                return await call_by_step(self, name, arguments)
-            limit_s = max(0.0, give_up_at - self._loop.time())
             try:
-                return await tools.call_tool(
-                    self._id, name, arguments, call_id=call_id, limit_s=limit_s
-                )
-            except UnavailableError:
-                if self._window_s is None or self._loop.time() + delay_s >= give_up_at:
+                return await ask(tools, max(0.0, give_up_at - self._loop.time()))
+            except UnavailableError as error:
+                if (
+                    tools is None
+                    or error.session_lost
+                    or self._window_s is None
+                    or self._loop.time() + delay_s >= give_up_at
+                ):
                     raise
             await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
             delay_s = min(2 * delay_s, LAST_DELAY_S)
