@@ -70,7 +70,7 @@ async def run_through(served: Served, *, cuts: int, limit_s: float) -> None:
 
 @pytest.mark.usefixtures("quick")
 async def test_hundreds_of_cuts_lose_no_step_and_double_none(served: Served) -> None:
-    await run_through(served, cuts=300, limit_s=10)
+    await run_through(served, cuts=500, limit_s=10)
     assert served.proxy.cuts >= 50
 
 
