@@ -102,7 +102,7 @@ $(STAMPS)/dev: pyproject.toml constraints.txt | $(BIN)/python
 	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/dev
-	$(PIP) install --group docs
+	$(PIP) install --constraint constraints.txt --group docs
 	@mkdir -p $(STAMPS) && touch $@
 
 $(GENERATED): $(PROTOS) | $(STAMPS)/dev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
-from openenv_grpc.errors import ConfigurationError, InvalidRequestError
+from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
 from openenv_grpc.serialization import parse_json_object
 from openenv_grpc.types import JsonValue, StepResult
 
@@ -163,7 +164,8 @@ async def _tool(
 ) -> list[Fields]:
     async with server.tools() as client:
         if options is not None:
-            await client.reset(**options)
+            with suppress(ModeForbidsError):  # in production tools are all there is
+                await client.reset(**options)
         return [{"result": await client.call_tool(name, **arguments)}]
 
 
