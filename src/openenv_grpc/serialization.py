@@ -109,8 +109,7 @@ def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict
         UnserializableResultError: the value is no pydantic model, nor anything that dumps like one.
     """
     if isinstance(value, BaseModel):
-        fields = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
-        return fields  # type: ignore[no-any-return]  # a model dumps to a dictionary
+        return value.__pydantic_serializer__.to_python(value, exclude=set(beside))
     try:
         dumped: dict[str, Any] = value.model_dump()  # type: ignore[attr-defined]  # foreign models
     except AttributeError as error:
