@@ -22,7 +22,7 @@ class Block:
     line: int
     language: str
     marks: frozenset[str]
-    """What stands behind the language: `test`, `output`."""
+    """What stands behind the language as `{.test}` or `{.output}`."""
     text: str
 
 
@@ -38,7 +38,7 @@ def blocks(page: Path) -> list[Block]:
                 page=page.name,
                 line=line,
                 language=language,
-                marks=frozenset(marks),
+                marks=frozenset(mark.strip("{.}") for mark in marks),
                 text=match["text"],
             )
         )

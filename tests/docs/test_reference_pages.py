@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 from typer.core import TyperGroup
@@ -63,3 +64,17 @@ def test_the_page_of_the_command_line_has_every_command() -> None:
     headings = re.findall(r"^## (.+)$", CLI.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert headings == list(group.commands)
+
+
+def test_the_drawing_of_the_layers_is_that_of_the_import_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (
+        contract
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
+
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^  (\S.*?)(?: -> v1)?  ", page.partition("```text\n")[2], re.MULTILINE)
+
+    assert drawn == [layer.replace("openenv_grpc.", "") for layer in contract["layers"]]

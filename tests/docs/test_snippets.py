@@ -1,7 +1,7 @@
-"""What pages show in blocks marked `test` works as it stands there.
+"""What pages show in blocks marked `{.test}` works as it stands there.
 
 Python that begins with `# name.py` is a file; other Python is a program. A comment after `print(…)`
-is what it prints, and a block marked `output` what the one before it does. In a shell's block
+is what it prints, and a block marked `{.output}` what the one before it does. In a shell's block
 `openenv-grpc serve TARGET` chooses the server that what follows is run against.
 """
 
