@@ -9,8 +9,9 @@ PYTHON ?= python3
 ENV ?= echo_env
 GRPC_PORT ?= 50051
 HTTP_PORT ?= 8000
-# Handed to pytest by `make test`.
+# Handed to pytest by `make test`, and to the benchmark by `make bench`.
 TESTS ?=
+BENCH ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,8 +71,8 @@ test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: bench
-bench: install $(STAMPS)/reference ## measure against the reference, side by side
-	$(BIN)/python bench/run.py
+bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
+	$(BIN)/python -m bench $(BENCH)
 
 .PHONY: docs
 docs: $(STAMPS)/docs ## build the documentation into site/
