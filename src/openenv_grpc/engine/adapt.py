@@ -22,6 +22,8 @@ DEFAULTS = BASES | {"openenv_grpc.mcp_environment"}
 
 REFERENCE_MCP_MODULE = "openenv.core.env_server.mcp_environment"
 TASK_METHODS = frozenset({"list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"})
+ISOLATIONS = frozenset({"thread", "process", "shared", "inline"})
+"""Where an environment may run."""
 HANDED_BY_ENGINE = frozenset({"seed", "episode_id"})
 """Keywords of a reset that mean something even where the method does not take them."""
 
@@ -102,10 +104,10 @@ def shape_of(cls: type) -> Shape:
             )
     reset, step = _preferred(cls, "reset"), _preferred(cls, "step")
     isolation: str = getattr(cls, "ISOLATION", "thread")
-    if isolation not in ("thread", "shared", "inline"):
+    if isolation not in ISOLATIONS:
         raise TypeError(
-            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or "
-            "'inline'"
+            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be "
+            f"{', '.join(sorted(ISOLATIONS))}"
         )
     return Shape(
         cls=cls,
