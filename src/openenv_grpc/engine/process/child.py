@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -59,7 +60,7 @@ class Child:
 
     def __init__(self, recipe: bytes, gone: Callable[[Child], None]) -> None:
         self.tenant: Tenant | None = None
-        self.is_warm = False
+        self.warm = asyncio.Event()
         """Whether the environment's module is imported."""
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Its exit code, as `subprocess` has it."""
@@ -70,6 +71,7 @@ class Child:
         self._lock = threading.Lock()  # guards `_pid`, so that no other process is ever signalled
         self._file = anonymous_file()
         self._reader = FrameReader(self._file)
+        self._frames: deque[Frame] = deque()
         self._socket, self._far_socket = socket.socketpair()
         self._far_pipe, self._pipe = os.pipe()
         self._socket.setblocking(False)
@@ -114,8 +116,19 @@ class Child:
             if self.tenant is not None:  # nobody asked it to end
                 self.kill()
             return
-        for frame in self._reader.feed(chunk):
-            self._take(frame)
+        try:
+            self._frames.extend(self._reader.feed(chunk))
+        except (EOFError, MemoryError):  # no frames of ours: it has fallen into other hands
+            self.kill()
+        self._take_all()
+
+    def _take_all(self) -> None:
+        try:
+            while self._frames:
+                self._take(self._frames.popleft())
+        except BaseException:
+            self._loop.call_soon(self._take_all)  # the loop reports it, and goes on with the rest
+            raise
 
     def _take(self, frame: Frame) -> None:
         if frame.kind == FrameKind.LOG:
@@ -123,17 +136,22 @@ class Child:
             if logging.getLogger(record.name).isEnabledFor(record.levelno):
                 logging.getLogger(record.name).handle(record)
         elif frame.kind == FrameKind.WARM:
-            self.is_warm = True
+            self.warm.set()
         elif self.tenant is not None:
             self.tenant.receive(frame)
         elif frame.kind == FrameKind.FAILED:
             logger.error("environment cannot be imported in a worker\n%s", json.loads(frame.facts))
 
     def _finish(self, exit_code: int) -> None:
-        with suppress(OSError):  # what it said before its end counts
+        with suppress(OSError, EOFError, MemoryError):  # what it said before its end counts
             while chunk := self._socket.recv(_CHUNK_BYTES):
-                for frame in self._reader.feed(chunk):
-                    self._take(frame)
+                self._frames.extend(self._reader.feed(chunk))
+        try:
+            self._take_all()
+        finally:
+            self._release(exit_code)
+
+    def _release(self, exit_code: int) -> None:
         self._loop.remove_reader(self._socket)
         self._socket.close()
         os.close(self._pipe)

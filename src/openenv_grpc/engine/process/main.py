@@ -6,11 +6,10 @@ import faulthandler
 import json
 import logging
 import pickle
-import resource
 import socket
 import traceback
 
-from openenv_grpc.engine.process import lifeline
+from openenv_grpc.engine.process import lifeline, memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
 from openenv_grpc.engine.process.recipe import Recipe
@@ -22,8 +21,9 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     lifeline.tie(pipe, parent=parent)
     faulthandler.enable()
     recipe: Recipe = pickle.loads(content)
+    memory.keep_blocks()
     if recipe.memory_bytes is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (recipe.memory_bytes, recipe.memory_bytes))
+        memory.limit(recipe.memory_bytes)
     line = Line(socket.socket(fileno=connection), file)
     logging.basicConfig(level=recipe.log_level, handlers=[LogSender(line)])
     try:

@@ -48,7 +48,7 @@ class ProcessPool:
         """Ends all processes and waits until they are gone."""
         self._stopped = True
         for child in self._waiting:
-            if child.is_warm:
+            if child.warm.is_set():
                 child.send(FrameKind.CLOSE)
                 self.end(child)
             else:
