@@ -41,6 +41,8 @@ class ServerOptions(TypedDict, total=False):
     session_timeout_s: float | None
     max_message_bytes: int
     redact_errors: bool
+    isolation: str | None
+    worker_memory_bytes: int | None
 
 
 class Server:
@@ -68,14 +70,18 @@ class Server:
         session_timeout_s: float | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         redact_errors: bool = False,
+        isolation: str | None = None,
+        worker_memory_bytes: int | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
         WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that
         is not loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
-        `max_sessions` and `session_timeout_s` come before what the environments say of themselves.
-        `redact_errors` keeps the text of an environment's exceptions from clients.
+        `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
+        `inline`) come before what the environments say of themselves. `redact_errors` keeps the
+        text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
+        space of each process of an environment that is isolated so.
 
         Raises:
             ConfigurationError: there is no such environment, or an option makes no sense.
@@ -93,10 +99,14 @@ class Server:
             mode=None if mode is None else read_mode(mode),
             max_sessions=max_sessions,
             session_timeout_s=session_timeout_s,
+            isolation=isolation,
+        )
+        settings = EngineSettings(
+            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
-            self._manager = SessionManager(definitions, EngineSettings(redact_errors=redact_errors))
+            self._manager = SessionManager(definitions, settings)
         except TypeError as error:  # a factory that builds no environment
             raise ConfigurationError(str(error)) from error
         self._host = host

@@ -228,7 +228,7 @@ class EnvironmentSpec:
     concurrent_sessions: bool
     session_limit: int
     isolation: str
-    """`thread`, `shared`, `inline`, or `async` for environments that run on the loop."""
+    """`thread`, `process`, `shared`, `inline`, or `async` for what runs on the server's loop."""
     requires_reset: bool = False
     has_tools: bool = False
     mcp_style: bool = False

@@ -69,6 +69,15 @@ class State(BaseModel):
     )
 
 
+class Isolation(enum.StrEnum):
+    """Where an environment's code runs."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+    SHARED = "shared"
+    INLINE = "inline"
+
+
 class EnvironmentMetadata(BaseModel):
     """What an environment is, for people."""
 

@@ -9,9 +9,10 @@ import typer
 
 from openenv_grpc import serving
 from openenv_grpc.cli.logs import LogFormat, LogLevel, configure_logs
+from openenv_grpc.cli.sizes import parse_size
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.targets import Overrides, load
-from openenv_grpc.types import ServerMode
+from openenv_grpc.types import Isolation, ServerMode
 
 
 def serve(
@@ -67,6 +68,22 @@ def serve(
             "simulation]"
         ),
     ] = None,
+    isolation: Annotated[
+        Isolation | None,
+        typer.Option(
+            help="Where an environment's code runs; process gives each session a process of its "
+            "own, shared and inline are for what never blocks.  [default: what the environment "
+            "says, else thread]"
+        ),
+    ] = None,
+    worker_memory: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="Limit the address space of each session's process, as 512M or 2G.",
+        ),
+    ] = None,
     env_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Serve a single TARGET under this name.")
     ] = None,
@@ -114,6 +131,8 @@ def serve(
         max_sessions=max_sessions,
         session_timeout_s=session_timeout,
         redact_errors=redact_errors,
+        isolation=isolation,
+        worker_memory_bytes=worker_memory,
     )
 
 

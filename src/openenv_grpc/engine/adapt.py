@@ -13,7 +13,7 @@ from typing import Any
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.sessions import StateRead
-from openenv_grpc.types import Budgets, Observation, State
+from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
 """Modules of the two base classes of environments."""
@@ -22,6 +22,7 @@ DEFAULTS = BASES | {"openenv_grpc.mcp_environment"}
 
 REFERENCE_MCP_MODULE = "openenv.core.env_server.mcp_environment"
 TASK_METHODS = frozenset({"list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"})
+ISOLATIONS = frozenset(each.value for each in Isolation)
 HANDED_BY_ENGINE = frozenset({"seed", "episode_id"})
 """Keywords of a reset that mean something even where the method does not take them."""
 
@@ -102,10 +103,10 @@ def shape_of(cls: type) -> Shape:
             )
     reset, step = _preferred(cls, "reset"), _preferred(cls, "step")
     isolation: str = getattr(cls, "ISOLATION", "thread")
-    if isolation not in ("thread", "shared", "inline"):
+    if isolation not in ISOLATIONS:
         raise TypeError(
-            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or "
-            "'inline'"
+            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be "
+            f"{', '.join(sorted(ISOLATIONS))}"
         )
     return Shape(
         cls=cls,

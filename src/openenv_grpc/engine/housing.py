@@ -36,8 +36,62 @@ class WorkerSource(Protocol):
         ...
 
 
+class House(Protocol):
+    """Where the environment of one session is: in this process, or in one of its own."""
+
+    @property
+    def books(self) -> Books:
+        """What is kept of its episodes."""
+        ...
+
+    @property
+    def environment_type(self) -> str:
+        """Name of the environment's class; of its factory, before it stands."""
+        ...
+
+    @property
+    def needs_closing(self) -> bool:
+        """Whether anything has to be done before the environment can be dropped."""
+        ...
+
+    @property
+    def can_be_killed(self) -> bool:
+        """Whether `abandon` ends a call that runs."""
+        ...
+
+    def build(self, settled: Settled) -> None:
+        """Builds the environment."""
+        ...
+
+    def run(self, operation: Operation, done: Done) -> None:
+        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
+        ...
+
+    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
+        """Starts an operation that is awaited; `None` if it is not of that kind."""
+        ...
+
+    def retire(self) -> None:
+        """Lets no further operation use the environment."""
+        ...
+
+    async def close(self) -> None:
+        """Closes the environment. Cancelling this gives up waiting, not closing."""
+        ...
+
+    def abandon(self) -> Worker | None:
+        """Gives up an environment that does not return; returns the worker that is stuck, if so."""
+        ...
+
+    def vacate(self) -> None:
+        """Gives back what the environment took."""
+        ...
+
+
 class Housing:
-    """One environment, from before its constructor to after its close."""
+    """One environment, from before its constructor to after its close. Implements `House`."""
+
+    can_be_killed = False
 
     def __init__(
         self,
@@ -126,7 +180,7 @@ class Housing:
         assert performer is not None
         if not performer.instance.awaits(operation):
             return None
-        return asyncio.get_running_loop().create_task(_awaited(performer, operation))
+        return asyncio.get_running_loop().create_task(awaited(performer, operation))
 
     # The end
 
@@ -186,7 +240,8 @@ class Housing:
             self._workers.free(worker)
 
 
-async def _awaited(performer: Performer, operation: Operation) -> Outcome | BaseException:
+async def awaited(performer: Performer, operation: Operation) -> Outcome | BaseException:
+    """Does an operation that is awaited; returns even what ends a program."""
     try:
         return await performer.perform_async(operation)
     except (asyncio.CancelledError, GeneratorExit):

@@ -42,6 +42,12 @@ class EngineSettings:
     """Operations in flight in one session; further ones are refused."""
     redact_errors: bool = False
     """Whether clients are told only that an environment failed, not how."""
+    isolation: str | None = None
+    """Where environments run whose definition does not say; `None` takes their class's word."""
+    process_pool_size: int = 2
+    """Processes that wait for a session, of each environment that runs in processes."""
+    worker_memory_bytes: int | None = None
+    """Address space of such a process; `None` for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,8 @@ class EnvironmentDefinition:
     session_timeout_s: float | None = None
     """`None` takes the settings'."""
     mode: ServerMode = ServerMode.SIMULATION
+    isolation: str | None = None
+    """`thread`, `process`, `shared` or `inline`; `None` takes the settings', else the class's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +78,7 @@ class RegisteredEnvironment:
     """An environment that can be opened."""
 
     spec: EnvironmentSpec
+    definition: EnvironmentDefinition
     factory: Callable[[], Any]
     cls: type | None
     """Its class, if that is known before one is built."""
@@ -122,11 +131,16 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
     if asked is not None and asked > 1 and not concurrent:
         raise ConcurrencyConfigurationError(_class_name(shape, factory), asked)
     spec = _describe(
-        definition, name, shape, session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1)
+        definition,
+        name,
+        shape,
+        session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
+        isolation=_isolation(definition, settings, shape),
     )
     timeout_s = definition.session_timeout_s
     return RegisteredEnvironment(
         spec=spec,
+        definition=definition,
         factory=factory,
         cls=cls,
         session_timeout_s=settings.session_timeout_s if timeout_s is None else timeout_s,
@@ -152,6 +166,19 @@ def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings)
     return int(variable)
 
 
+def _isolation(
+    definition: EnvironmentDefinition, settings: EngineSettings, shape: Shape | None
+) -> str:
+    asked = definition.isolation or settings.isolation
+    if asked is not None and asked not in adapt.ISOLATIONS:
+        raise ConfigurationError(
+            f"isolation is {asked!r}; it may be {', '.join(sorted(adapt.ISOLATIONS))}"
+        )
+    isolation = asked or ("thread" if shape is None else shape.isolation)
+    on_loop = shape is not None and shape.on_loop
+    return "async" if on_loop and isolation != "process" else isolation
+
+
 def _look(factory: Callable[[], Any]) -> Shape:
     """Builds an instance to see its class, and closes it."""
     environment = factory()
@@ -166,7 +193,12 @@ def _class_name(shape: Shape | None, factory: Callable[[], Any]) -> str:
 
 
 def _describe(
-    definition: EnvironmentDefinition, name: str, shape: Shape | None, *, session_limit: int
+    definition: EnvironmentDefinition,
+    name: str,
+    shape: Shape | None,
+    *,
+    session_limit: int,
+    isolation: str,
 ) -> EnvironmentSpec:
     has_tools = shape is not None and shape.has_tools
     return EnvironmentSpec(
@@ -179,7 +211,7 @@ def _describe(
         mode=definition.mode,
         concurrent_sessions=shape is not None and shape.concurrent_sessions,
         session_limit=session_limit,
-        isolation="thread" if shape is None else "async" if shape.on_loop else shape.isolation,
+        isolation=isolation,
         requires_reset=shape is not None and shape.requires_reset,
         has_tools=has_tools,
         mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,

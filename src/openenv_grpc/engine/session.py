@@ -12,7 +12,7 @@ from typing import Protocol
 
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.clock import Clock
-from openenv_grpc.engine.housing import Housing
+from openenv_grpc.engine.housing import House
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
@@ -54,6 +54,10 @@ class Home(Protocol):
     @property
     def draining(self) -> bool:
         """Whether no episode may be started."""
+        ...
+
+    def house(self, session: Session) -> House:
+        """Returns where the session's environment will live."""
         ...
 
     def take_worker(self, session: Session) -> Worker:
@@ -99,9 +103,7 @@ class Session:
         self._home = home
         self._clock = home.clock
         self._turns = Turns(self, registered.spec, home.settings, home.clock)
-        self._housing = Housing(
-            registered, self, session_id=self.id, redact_errors=home.settings.redact_errors
-        )
+        self._housing = home.house(self)
         self._state = SessionState.OPENING
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
@@ -201,6 +203,11 @@ class Session:
         """Takes the worker back."""
         self._home.free_worker(self, worker)
 
+    def crashed(self, error: OpenEnvError) -> None:
+        """Notes that its environment is gone."""
+        logger.error("environment crashed session_id=%s: %s", self.id, error.message)
+        self.end(error, cause="crashed")
+
     # Its operations, as their turns come
 
     def start(self, pending: Pending) -> None:
@@ -223,6 +230,13 @@ class Session:
                 self._housing.run(operation, partial(self._performed, pending))
             else:
                 pending.task.add_done_callback(partial(self._task_done, pending, operation))
+
+    def kill(self, pending: Pending) -> bool:
+        """Ends what runs, and the session with it, where that can be done."""
+        if not self._housing.can_be_killed:
+            return False
+        self._begin_end(verdicts.killed(), cause="cancelled", limit_s=0)
+        return True
 
     def give_up(self, pending: Pending) -> None:
         """Ends the session since what runs does not end."""

@@ -23,6 +23,10 @@ class Performer(Protocol):
         """Starts an operation: sets it as `running`, or answers it at once."""
         ...
 
+    def kill(self, pending: Pending) -> bool:
+        """Ends what runs, and the session with it; tells whether that can be done."""
+        ...
+
     def give_up(self, pending: Pending) -> None:
         """Notes that what runs does not end although its time is over."""
         ...
@@ -181,6 +185,8 @@ class Turns:
             return CancelEffect.NOT_FOUND
         if running.task is not None:
             self._stop(running)  # its end is its answer
+            return CancelEffect.STOPPED
+        if self._performer.kill(running):
             return CancelEffect.STOPPED
         self.fail(running, verdicts.cancelled(Effect.UNKNOWN))
         return CancelEffect.RUNS_ON

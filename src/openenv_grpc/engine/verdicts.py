@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 
 from openenv_grpc.errors import (
     DeadlineExceededError,
@@ -68,6 +69,15 @@ def cancelled(effect: Effect) -> OpenEnvError:
     return OperationCancelledError(f"the operation was cancelled {ending}", effect=effect)
 
 
+def killed() -> OpenEnvError:
+    """The operation was cancelled by ending the process that did it."""
+    return OperationCancelledError(
+        "the operation was cancelled while it ran, which took its process; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+    )
+
+
 def closed() -> OpenEnvError:
     """The session was closed."""
     return SessionClosedError("the session is closed; open another")
@@ -91,6 +101,20 @@ def crashed(error: BaseException) -> OpenEnvError:
     )
     crash.__cause__ = error
     return crash
+
+
+def process_ended(exit_code: int) -> OpenEnvError:
+    """The environment's process has ended on its own. Negative codes are signals."""
+    ending = f"ended with exit status {exit_code}"
+    if exit_code < 0:
+        known = {number.value: number.name for number in signal.Signals}
+        ending = f"was ended by {known.get(-exit_code, f'signal {-exit_code}')}"
+    return EnvironmentCrashedError(
+        f"the environment's process {ending}; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+        metadata={"exit_code": str(exit_code)},
+    )
 
 
 def defect(error: Exception) -> OpenEnvError:
