@@ -103,6 +103,8 @@ class Opened:
 
     session_id: str
     environment: str
+    resume_window_s: float | None = None
+    """How long the session outlives its connection; `None` for not at all."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,6 +255,7 @@ class SessionState(enum.Enum):
     OPENING = "opening"
     READY = "ready"
     RUNNING = "running"
+    DETACHED = "detached"
     CLOSING = "closing"
     CLOSED = "closed"
 
@@ -273,6 +276,7 @@ class SessionInfo:
     last_activity_at: float
     step_count: int
     peer: str
+    """Who is attached; empty if nobody is."""
 
 
 class CancelEffect(enum.IntEnum):
@@ -326,8 +330,21 @@ class SessionPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """How a session outlives the loss of its connection."""
+
+    key: str = field(repr=False)
+    """A secret of the client's making, by which the session is known."""
+    window_s: float
+    """How long the session waits to be attached again. The host may shorten it."""
+
+
 class Attachment(Protocol):
-    """What one connection holds: any number of sessions, which end with it."""
+    """What one connection holds: any number of sessions, which end with it.
+
+    Those that were opened with `resume` wait to be attached to elsewhere.
+    """
 
     def open(
         self,
@@ -336,6 +353,7 @@ class Attachment(Protocol):
         operation: Operation | None = None,
         deliver: Deliver | None = None,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
+        resume: Resume | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -344,8 +362,30 @@ class Attachment(Protocol):
         `on_lost` is called if the session ends and no operation says so: idle, closed by an
         operator, server stopped.
 
+        With a `resume` whose key is known the session of that key is attached, as by `attach`, and
+        `operation` is a repeat of the one that opened it.
+
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+        """
+        ...
+
+    def attach(
+        self,
+        session_id: str,
+        resume_key: str,
+        *,
+        on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
+    ) -> SessionPort:
+        """Takes up a session that was opened with `resume`, whoever else holds it.
+
+        That holder is fenced: its `on_lost` gets a `SessionTakenOverError`, what it submits from
+        then on is refused with the same, and no reply reaches it any more. Replies of operations
+        under way go to who submits them again. A session that has ended answers repeats for as
+        long as its record is kept.
+
+        Raises:
+            SessionNotFoundError: there is no such session, or that is not its key.
         """
         ...
 
@@ -369,7 +409,8 @@ class SessionHost(Protocol):
     def attach(self, *, peer: str) -> AbstractAsyncContextManager[Attachment]:
         """Holds sessions for a connection.
 
-        Leaving the block ends them and waits for their close, up to the host's limit.
+        Leaving the block ends them and waits for their close, up to the host's limit; those with a
+        resume window live on until it has passed.
         """
         ...
 

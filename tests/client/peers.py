@@ -48,6 +48,7 @@ class ConnectPeer:
         self.sockets: list[web.WebSocketResponse] = []
         self.messages: list[session_pb2.ConnectRequest] = []
         self.max_receive_size_bytes = 2**20
+        self.features: list[str] = []
         self.held: Callable[[session_pb2.Operation], bool] = lambda _operation: False
         """Which operations get no answer before `release`."""
         self.silent = False
@@ -82,6 +83,7 @@ class ConnectPeer:
         response = session_pb2.ConnectResponse()
         if request.HasField("client"):
             response.server.max_receive_size_bytes = self.max_receive_size_bytes
+            response.server.features.extend(self.features)
         for operation in request.operations:
             if self.held(operation):
                 self._late.append((socket, operation))
@@ -126,6 +128,11 @@ def outcome_of(operation: session_pb2.Operation) -> session_pb2.Outcome:
     match operation.WhichOneof("kind"):
         case "open":
             outcome.open.session_id = f"session-{operation.session}"
+            if operation.open.HasField("resume_window"):
+                outcome.open.resume_window.CopyFrom(operation.open.resume_window)
+        case "attach":
+            outcome.control_id = operation.control_id
+            outcome.attach.last_request_id = 1
         case "reset_episode":
             outcome.reset_episode.observation.json = "{}"
         case "step":
@@ -135,6 +142,7 @@ def outcome_of(operation: session_pb2.Operation) -> session_pb2.Outcome:
         case "close":
             outcome.close.step_count = 0
         case "cancel":
+            outcome.control_id = operation.control_id
             outcome.cancel.effect = session_pb2.CANCEL_EFFECT_RUNS_ON
         case kind:
             raise AssertionError(kind)

@@ -210,3 +210,29 @@ def test_a_process_that_forgets_to_close_ends_quietly_and_frees_its_slot(tmp_pat
                 check=False,
             )
             assert (ended.stdout, ended.stderr, ended.returncode) == ("0\n", "", 0)
+
+
+@pytest.mark.parametrize("ending", ["return", "raise ValueError()", "raise KeyboardInterrupt()"])
+def test_a_program_that_leaves_its_loop_with_open_clients_frees_their_slots(
+    tmp_path: Path, ending: str
+) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from openenv_grpc.client import GenericEnvClient\n"
+        "async def main():\n"
+        "    client = GenericEnvClient(sys.argv[1])\n"
+        "    print((await client.reset()).observation['turn'])\n"
+        f"    {ending}\n"
+        "asyncio.run(main())\n"
+    )
+    with serving_elsewhere(tmp_path, max_sessions=1) as urls:
+        for door in ("grpc", "ws", "grpc"):
+            ended = subprocess.run(
+                [sys.executable, "-c", script, urls[door]],
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+            assert ended.stdout == "0\n", ended.stderr
+            assert "destroyed" not in ended.stderr

@@ -75,7 +75,7 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate"]
+    assert list(server.features) == ["evaluate", "resume"]
     assert server.max_operations_per_session == 16
 
 
@@ -215,8 +215,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda open_: open_.resume_window.FromSeconds(5),
-        lambda open_: setattr(open_, "resume_key", "k" * 22),
         lambda open_: setattr(open_, "group", "g"),
         lambda open_: open_.queue_timeout.FromSeconds(5),
         lambda open_: setattr(open_, "snapshot_id", "s"),
@@ -468,8 +466,9 @@ async def test_stopping_answers_what_is_under_way_and_ends_the_stream(
     stopping.set_result(None)
     gates.leave.set()
     assert (await pipe.outcome()).WhichOneof("kind") == "step"
-    with pytest.raises(UnavailableError, match="shutting down"):
+    with pytest.raises(UnavailableError, match="shutting down") as caught:
         await pipe.served()
+    assert caught.value.session_lost
     assert host.sessions() == []
 
 

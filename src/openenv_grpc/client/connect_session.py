@@ -1,64 +1,104 @@
-"""A session on a shared `Connect` stream."""
+"""A session on a shared link, which outlives its streams: nothing is lost, nothing done twice."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from openenv_grpc.client import operations
-from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.link import FIRST_DELAY_S, LAST_DELAY_S, STEADY_S, Link, Stream
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
     Evaluation,
     answer_within,
     gone,
     in_flight,
+    no_answer,
 )
 from openenv_grpc.client.tool_calls import ToolCaller, call_by_step, list_by_step
 from openenv_grpc.errors import (
     OpenEnvError,
     SessionClosedError,
     TooManyOperationsError,
+    UnavailableError,
 )
+from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import status
+from openenv_grpc.wire import durations, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
 
-Pending = asyncio.Future[session_pb2.Outcome]
+AnswerT = TypeVar("AnswerT")
+
+_ATTACH = 1  # its control id
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """An operation without an outcome."""
+
+    data: bytes
+    """As it is sent, without the session's number, which differs from stream to stream."""
+    answer: asyncio.Future[session_pb2.Outcome]
+    """Done already where the caller has given up. The place is kept until the late outcome comes,
+    which is then nobody else's."""
+    sent: bool = False
+    cancelled: bool = False
 
 
 class ConnectSession:
-    """Numbers its operations from 1, and pairs their outcomes with those who wait."""
+    """Numbers its operations from 1, and pairs their outcomes with those who wait.
+
+    When a stream is lost, operations without an outcome are sent again on the next one, with the
+    same numbers, by which the server knows what it has done already.
+    """
 
     def __init__(
         self,
-        connection: Connection,
+        link: Link,
         *,
         release: Callable[[], Awaitable[None]],
-        tools: ToolCaller | None,
+        target: str,
         message_timeout_s: float,
+        resume_window_s: float | None,
     ) -> None:
-        self._connection = connection
+        self._link = link
         self._release = release
-        self._tools = tools
+        self._target = target
         self._message_timeout_s = message_timeout_s
-        self._number = connection.add(self)
+        self._loop = asyncio.get_running_loop()
+        self._window_s = resume_window_s if "resume" in link.limits.features else None
+        self._key = secrets.token_urlsafe(24)
+        self._id = ""  # until it is known, what was sent is sent again from the `open` on
         self._last_id = 0
-        # By request id, in order. Who gave up waiting leaves a future that is done; its place is
-        # kept until the late outcome comes, which is then nobody else's.
-        self._pending: dict[int, Pending] = {}
-        self._id = ""
+        self._pending: dict[int, _Pending] = {}  # by request id, in order
+        self._stream: Stream | None = None
+        self._number = 0
+        self._prefix = b""  # the number, as operations carry it
+        self._standing = asyncio.Event()  # whether there is a stream, or never will be
+        self._stranded_at: float | None = None  # when the trouble began that is not over yet
+        self._boarded_at: float | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
         self.lost: OpenEnvError | None = None
+        link.add(self)
 
     async def open(self, environment: str) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        outcome = await self._ask(operations.open_session(environment), what="open")
-        self._id = outcome.open.session_id
+        operation = operations.open_session(
+            environment, resume_key=self._key, resume_window_s=self._window_s
+        )
+        opened = (await self._ask(operation, what="open")).open
+        self._id = opened.session_id
+        granted = opened.HasField("resume_window")
+        self._window_s = (
+            durations.read_duration(opened.resume_window, what="resume_window") if granted else None
+        )
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
@@ -92,40 +132,84 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-        self._check()
-        if self._tools is None:
-            return await list_by_step(self)
-        return await self._tools.list_tools(self._id, limit_s=self._message_timeout_s)
+
+        async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
+            if tools is None:
+                return await list_by_step(self)
+            return await tools.list_tools(self._id, limit_s=limit_s)
+
+        return await self._by_tools(ask)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
-        """See `RemoteSession`."""
+        """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
+        call_id = secrets.token_hex(16)
+
+        async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
+            if tools is None:
+                return await call_by_step(self, name, arguments)
+            return await tools.call_tool(
+                self._id, name, arguments, call_id=call_id, limit_s=limit_s
+            )
+
+        return await self._by_tools(ask)
+
+    async def _by_tools(
+        self, ask: Callable[[ToolCaller | None, float], Awaitable[AnswerT]]
+    ) -> AnswerT:
+        """Asks what calls tools, again if its connection is lost."""
+        give_up_at = self._loop.time() + self._message_timeout_s
+        delay_s = FIRST_DELAY_S
+        while True:
+            tools = await self._tools()
+            try:
+                return await ask(tools, max(0.0, give_up_at - self._loop.time()))
+            except UnavailableError as error:
+                if (
+                    tools is None
+                    or error.session_lost
+                    or self._window_s is None
+                    or self._loop.time() + delay_s >= give_up_at
+                ):
+                    raise
+            await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
+            delay_s = min(2 * delay_s, LAST_DELAY_S)
+
+    async def _tools(self) -> ToolCaller | None:
+        """Returns what calls tools, as soon as there is a stream to call them beside."""
         self._check()
-        if self._tools is None:
-            return await call_by_step(self, name, arguments)
-        return await self._tools.call_tool(
-            self._id, name, arguments, limit_s=self._message_timeout_s
-        )
+        if self._stream is None:
+            try:
+                async with asyncio.timeout(self._message_timeout_s):
+                    await self._standing.wait()
+            except TimeoutError:
+                raise no_answer("the tool call", self._message_timeout_s) from None
+            self._check()
+        return None if self._stream is None else self._stream.tools
 
     async def close(self) -> None:
-        """See `RemoteSession`."""
+        """See `RemoteSession`. A session that is gone counts as closed."""
+        settled = False
         try:
             if self.lost is None:
-                await self._ask(operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S)
-        except OpenEnvError:
-            pass  # it is gone, or will be when the stream ends
+                await self._ask(
+                    operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S, cancels=False
+                )
+            settled = True
+        except OpenEnvError as error:
+            settled = error.session_lost
         finally:
-            self.lost = self.lost or SessionClosedError("the session was closed")
-            self._connection.remove(self._number)
-            await self._release()
+            await self._leave(settled=settled)
 
     async def abandon(self) -> None:
         """Ends a session whose opening failed or was given up, without waiting for the server."""
-        if self.lost is None:
-            self._last_id += 1
-            operation = operations.close()
-            operation.session, operation.request_id = self._number, self._last_id
-            self._connection.send(operation.SerializeToString())
-        self._connection.remove(self._number)
+        settled = self.lost is not None
+        if not settled:
+            self._send_close()
+        await self._leave(settled=settled)
+
+    async def _leave(self, *, settled: bool) -> None:
+        self.lost = self.lost or SessionClosedError("the session was closed")
+        self._quit(settled=settled)
         await self._release()
 
     def _check(self) -> None:
@@ -134,7 +218,7 @@ class ConnectSession:
 
     def _check_room(self) -> None:
         """Refuses what the server would refuse, before it uses up an id."""
-        limit = self._connection.operations_limit
+        limit = self._link.limits.operations_limit
         if 0 < limit <= len(self._pending):
             raise TooManyOperationsError(
                 f"{limit} operations of this session are in flight, those included that were given "
@@ -148,37 +232,50 @@ class ConnectSession:
         what: str,
         timeout_s: float | None = None,
         limit_s: float | None = None,
+        cancels: bool = True,
     ) -> session_pb2.Outcome:
         self._check()
         self._check_room()
         request_id = self._last_id + 1
-        operation.session = self._number
         operation.request_id = request_id
         operation.acknowledged_id = next(iter(self._pending), request_id) - 1
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
             limit_s = timeout_s + SLACK_S
         data = operation.SerializeToString()
-        self._connection.check_size(data)  # before the id is used up
+        self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending: Pending = asyncio.get_running_loop().create_future()
+        pending = _Pending(data, self._loop.create_future())
         self._pending[request_id] = pending
-        self._connection.send(data)
+        pending.sent = self._send(data)
+        limit_s = limit_s or self._message_timeout_s
         try:
-            outcome = await answer_within(pending, limit_s or self._message_timeout_s, what=what)
+            outcome = await answer_within(pending.answer, limit_s, what=what)
         except asyncio.CancelledError:
-            self._cancel(request_id)
+            if cancels:
+                pending.cancelled = True
+                self._cancel(request_id)
             raise
         if outcome.HasField("error"):
             raise self._failure(outcome)
         return outcome
 
+    def _send(self, data: bytes) -> bool:
+        """Sends an operation, if there is a stream; tells whether there was."""
+        if self._stream is None:
+            return False
+        self._stream.connection.send(data, self._prefix)
+        return True
+
+    def _send_close(self) -> None:
+        """Ends the session without waiting for the answer."""
+        self._last_id += 1
+        operation = operations.close()
+        operation.request_id = self._last_id
+        self._send(operation.SerializeToString())
+
     def _cancel(self, request_id: int) -> None:
-        if self.lost is None:
-            operation = session_pb2.Operation()
-            operation.session = self._number
-            operation.cancel.request_id = request_id
-            self._connection.send(operation.SerializeToString())
+        self._send(operations.cancel(request_id).SerializeToString())
 
     def _failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
         error = status.decode_error(outcome.error)
@@ -186,22 +283,105 @@ class ConnectSession:
             self.lose(error)
         return error
 
+    # What comes by the stream (`connection.Receiver`)
+
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
         pending = self._pending.pop(outcome.request_id, None)
         if pending is not None:
-            if not pending.done():
-                pending.set_result(outcome)
+            if self._stranded_at is not None:
+                self._recover()
+            if not pending.answer.done():
+                pending.answer.set_result(outcome)
+        elif outcome.control_id == _ATTACH:
+            if outcome.HasField("error"):
+                self.lose(status.decode_error(outcome.error))
+            else:
+                self._attached()
         elif outcome.HasField("event") and outcome.event.HasField("session_lost"):
             self.lose(status.decode_error(outcome.event.session_lost))
 
+    # What becomes of the stream (`link.Traveller`)
+
+    def board(self, stream: Stream) -> None:
+        """See `Traveller`. Takes the session up, and sends again what has no outcome."""
+        self._stream = stream
+        self._number = stream.connection.add(self)
+        self._prefix = b"\x08" + varint(self._number)  # field 1
+        self._standing.set()
+        if self._id:
+            attach = operations.attach(self._id, resume_key=self._key, control_id=_ATTACH)
+            self._send(attach.SerializeToString())
+        else:
+            self._attached()  # by the `open` among what is sent again
+        for request_id, pending in self._pending.items():
+            pending.sent = self._send(pending.data)
+            if pending.cancelled:
+                self._cancel(request_id)
+
+    def _attached(self) -> None:
+        self._boarded_at = self._loop.time()
+        self._keep_on()
+        if not self._pending:
+            self._recover()
+
+    def _recover(self) -> None:
+        """Notes that the session goes on, after a stream was lost."""
+        self._stranded_at = None
+        self._keep_on()
+
+    def _keep_on(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def part(self, stream: Stream) -> None:
+        """See `Traveller`."""
+        if self._window_s is not None:
+            self.board(stream)
+            self._send_close()
+
+    def strand(self, error: OpenEnvError, *, passing: bool) -> None:
+        """See `Traveller`. Waits for the next stream, for as long as the window lasts."""
+        self._stream = None
+        if not passing or self._window_s is None:
+            self.lose(error)
+            return
+        self._standing.clear()
+        now = self._loop.time()
+        steady = self._boarded_at is not None and now - self._boarded_at >= STEADY_S
+        if self._stranded_at is None or steady:
+            self._stranded_at = now
+        self._boarded_at = None
+        self._keep_on()
+        self._giving_up = self._loop.call_at(
+            self._stranded_at + self._window_s, self._window_passed, self._window_s, error
+        )
+
+    def _window_passed(self, window_s: float, error: OpenEnvError) -> None:
+        self.lose(
+            UnavailableError(
+                f"{self._target} could not be reached again within the session's window of "
+                f"{window_s:g} s: {error.message}"
+            )
+        )
+
     def lose(self, error: OpenEnvError) -> None:
-        """See `Receiver`."""
+        """See `Traveller`."""
         if self.lost is not None:
             return
         self.lost = error
-        waiting = [pending for pending in self._pending.values() if not pending.done()]
+        waiting = [pending for pending in self._pending.values() if not pending.answer.done()]
         self._pending.clear()
         for pending in waiting:
-            pending.set_exception(in_flight(error))
-        self._connection.remove(self._number)
+            pending.answer.set_exception(in_flight(error, sent=pending.sent))
+        self._quit(settled=True)
+
+    def _quit(self, *, settled: bool) -> None:
+        """Leaves the stream and the link."""
+        self._keep_on()
+        self._standing.set()
+        if self._stream is not None:
+            self._stream.connection.remove(self._number)
+            self._stream = None
+        self._link.remove(self, settled=settled)

@@ -1,4 +1,4 @@
-"""One `Connect` stream, which carries all sessions of a process to one server."""
+"""One `Connect` stream, from its hello to its end. `Link` makes another after it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import functools
 import importlib.metadata
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -30,6 +31,7 @@ DEFAULT_MESSAGE_BYTES = 4 * 2**20
 """What a server takes that does not say how much."""
 
 _CLOSE_TIMEOUT_S = 5.0
+_BARRIER = -1  # a control id
 
 
 class Receiver(Protocol):
@@ -39,9 +41,16 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
-    def lose(self, error: OpenEnvError) -> None:
-        """Learns that the connection is gone."""
-        ...
+
+class _Barrier:
+    """Waits for the answer to something that is answered at once."""
+
+    def __init__(self) -> None:
+        self.passed = asyncio.Event()
+
+    def receive(self, outcome: session_pb2.Outcome) -> None:
+        """See `Receiver`."""
+        self.passed.set()
 
 
 class Connection:
@@ -59,12 +68,20 @@ class Connection:
         self._receivers: dict[int, Receiver] = {}
         self._last_number = 0
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
+        self._made_at = self._heard_at = self._loop.time()
         self._greeting: asyncio.Future[session_pb2.ServerHello] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
+        self._closing = False
         self._size_limit = DEFAULT_MESSAGE_BYTES
         self.operations_limit = 0
         """How many operations of a session may be in flight; 0 for any number."""
+        self.features: frozenset[str] = frozenset()
+        """What the server can do beyond the usual."""
+        self._answered = False  # whether an operation has got its outcome here
+        self.on_end: Callable[[OpenEnvError], None] | None = None
+        """Called once when the stream has ended, which `start` tells by itself."""
+        self.on_cancel: Callable[[], Awaitable[None]] | None = None
+        """Awaited if the event loop ends before the stream has been closed."""
         self.lost: OpenEnvError | None = None
         """Why the connection is gone; `None` while it is there."""
 
@@ -92,13 +109,16 @@ class Connection:
             await self.close()
             raise
         self.operations_limit = greeting.max_operations_per_session
+        self.features = frozenset(greeting.features)
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
 
+    def went_well(self, steady_s: float) -> bool:
+        """Tells whether operations were answered here, or the stream has stood for that long."""
+        return self._answered or self._loop.time() - self._made_at >= steady_s
+
     def add(self, receiver: Receiver) -> int:
-        """Takes up a session and returns its number on the stream. Raises if the stream is gone."""
-        if self.lost is not None:
-            raise self.lost
+        """Takes up a session and returns its number on the stream."""
         self._last_number += 1
         self._receivers[self._last_number] = receiver
         return self._last_number
@@ -109,7 +129,7 @@ class Connection:
 
     def check_size(self, data: bytes) -> None:
         """Raises `MessageTooLargeError` if an operation is larger than the server takes."""
-        size = len(data) + 8  # and its frame in the message
+        size = len(data) + 16  # and its frame in the message, and the session's number
         if size > self._size_limit:
             raise MessageTooLargeError(
                 f"the operation has {size} bytes, and {self._target} takes {self._size_limit}; "
@@ -117,19 +137,47 @@ class Connection:
                 metadata={"size_bytes": str(size), "limit_bytes": str(self._size_limit)},
             )
 
-    def send(self, operation: bytes) -> None:
-        """Sends an operation."""
-        self._outbox.put(frame(operation))
+    def send(self, operation: bytes, prefix: bytes) -> None:
+        """Sends an operation that lacks the session's number, which `prefix` has."""
+        self._outbox.put(frame(operation, prefix))
+
+    async def settle(self, limit_s: float) -> None:
+        """Waits until the server has read all that was sent so far, or the limit has passed."""
+        barrier = self._receivers[0] = _Barrier()  # no session of ours has that number
+        operation = session_pb2.Operation(control_id=_BARRIER)
+        operation.cancel.SetInParent()
+        self.send(operation.SerializeToString(), b"")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await barrier.passed.wait()
 
     async def close(self) -> None:
         """Ends the stream."""
+        self._closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
 
     async def _run(self) -> None:
         """Lives as long as the stream does."""
-        error: OpenEnvError = UnavailableError(f"the connection to {self._target} was closed")
+        error: OpenEnvError = UnavailableError(
+            f"the connection to {self._target} was closed", session_lost=True
+        )
+        try:
+            error = await self._carry()
+        except asyncio.CancelledError:
+            if not self._closing and self.on_cancel is not None:
+                await self.on_cancel()
+            raise
+        finally:
+            self._end(error)
+            with contextlib.suppress(OpenEnvError, OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                    await self._transport.close()
+
+    async def _carry(self) -> OpenEnvError:
+        """Carries messages, and returns what the stream ended with."""
+        error: OpenEnvError = InternalError(f"the connection to {self._target} failed")
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._receive())
@@ -139,23 +187,17 @@ class Connection:
             error = _first(failures)
         except* Exception as failures:
             logger.exception("connection failed target=%s", self._target)
-            error = InternalError(f"the connection to {self._target} failed")
             error.__cause__ = failures
-        finally:
-            self._end(error)
-            with contextlib.suppress(OpenEnvError, OSError, TimeoutError):
-                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                    await self._transport.close()
+        return error
 
     def _end(self, error: OpenEnvError) -> None:
         self.lost = error
         if not self._greeting.done():
             self._greeting.set_exception(error)
             self._greeting.exception()  # whoever waits gets it; nobody might
-        receivers = list(self._receivers.values())
         self._receivers.clear()
-        for receiver in receivers:
-            receiver.lose(error)
+        if self.on_end is not None:
+            self.on_end(error)
 
     async def _receive(self) -> None:
         read = self._transport.read
@@ -177,6 +219,7 @@ class Connection:
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)
         if receiver is not None:
+            self._answered = self._answered or outcome.request_id > 0
             receiver.receive(outcome)
         elif outcome.session == -1 and outcome.HasField("error"):
             raise status.decode_error(outcome.error)

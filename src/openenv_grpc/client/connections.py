@@ -10,6 +10,7 @@ from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.connection import Connection
 from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
+from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.transport import ConnectionOptions
@@ -20,24 +21,23 @@ Key = tuple[Target, ConnectionOptions]
 
 
 @dataclass(slots=True)
-class Link:
-    """What came of dialling: a connection to share, or a socket that one session alone can use."""
+class Dialled:
+    """What came of dialling: a link to share, or a socket that one session alone can use."""
 
-    connection: Connection | None = None
-    tools: ToolCaller | None = None
+    link: Link | None = None
     socket: FrameSocket | None = None
     """Taken by the first who comes; others dial for themselves."""
 
 
 class SharedLink:
-    """A connection and the number of those who use it. Closed by the last who leaves."""
+    """A link and the number of those who use it. Closed by the last who leaves."""
 
-    def __init__(self, key: Key, dialling: asyncio.Task[Link]) -> None:
-        self._key = key
+    def __init__(self, key: Key, dialling: asyncio.Task[Dialled]) -> None:
+        self.key = key
         self._dialling = dialling
         self._users = 0
 
-    async def join(self) -> Link:
+    async def join(self) -> Dialled:
         """Waits until it stands, and becomes one of its users."""
         self._users += 1
         try:
@@ -53,29 +53,29 @@ class SharedLink:
             return True
         if self._dialling.cancelled() or self._dialling.exception() is not None:
             return False
-        connection = self._dialling.result().connection
-        return connection is not None and connection.lost is None
+        link = self._dialling.result().link
+        return link is not None and link.stands
 
     async def leave(self) -> None:
         """Stops being one of its users."""
         self._users -= 1
         if self._users:
             return
-        _forget(self._key, self)
+        _forget(self.key, self)
         if not self._dialling.done():
             self._dialling.cancel()
         elif not self._dialling.cancelled() and self._dialling.exception() is None:
-            link = self._dialling.result()
-            if link.connection is not None:
-                await link.connection.close()
-            if link.socket is not None:
-                await link.socket.close()
+            dialled = self._dialling.result()
+            if dialled.link is not None:
+                await dialled.link.close()
+            if dialled.socket is not None:
+                await dialled.socket.close()
 
 
 _links: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, SharedLink]] = (
     weakref.WeakKeyDictionary()
 )
-"""By event loop, since a connection lives on one."""
+"""By event loop, since a link lives on one."""
 
 
 def _forget(key: Key, shared: SharedLink) -> None:
@@ -91,8 +91,11 @@ async def open_session(
     environment: str,
     connect_timeout_s: float,
     message_timeout_s: float,
+    resume_window_s: float | None,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
+
+    Where the server can, the session outlives the loss of its connection by the window.
 
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
@@ -104,25 +107,22 @@ async def open_session(
     if shared is None or not shared.usable:
         dialling = loop.create_task(_dial(target, options, connect_timeout_s))
         links[key] = shared = SharedLink(key, dialling)
-    link = await shared.join()
-    if link.connection is None:
-        if environment:
-            await shared.leave()
-            raise NotSupportedError(
-                f"{target.uri} speaks the reference's JSON protocol, which has one environment; "
-                f"leave environment={environment!r} out"
-            )
-        socket, link.socket = link.socket, None
-        await shared.leave()
-        if socket is None:
-            socket = await _dial_json(target, options, connect_timeout_s)
-        return JsonSession(socket, target=target.uri, message_timeout_s=message_timeout_s)
+    dialled = await shared.join()
+    if dialled.link is None:
+        return await _open_json(
+            dialled,
+            shared,
+            environment=environment,
+            connect_timeout_s=connect_timeout_s,
+            message_timeout_s=message_timeout_s,
+        )
     try:
         session = ConnectSession(
-            link.connection,
+            dialled.link,
             release=shared.leave,
-            tools=link.tools,
+            target=target.uri,
             message_timeout_s=message_timeout_s,
+            resume_window_s=resume_window_s,
         )
     except BaseException:
         await shared.leave()
@@ -135,22 +135,62 @@ async def open_session(
     return session
 
 
-async def _dial(target: Target, options: ConnectionOptions, connect_timeout_s: float) -> Link:
+async def _open_json(
+    dialled: Dialled,
+    shared: SharedLink,
+    *,
+    environment: str,
+    connect_timeout_s: float,
+    message_timeout_s: float,
+) -> RemoteSession:
+    target, options = shared.key
+    if environment:
+        await shared.leave()
+        raise NotSupportedError(
+            f"{target.uri} speaks the reference's JSON protocol, which has one environment; "
+            f"leave environment={environment!r} out"
+        )
+    socket, dialled.socket = dialled.socket, None
+    await shared.leave()
+    if socket is None:
+        socket = await _dial_json(target, options, connect_timeout_s)
+    return JsonSession(socket, target=target.uri, message_timeout_s=message_timeout_s)
+
+
+async def _dial(target: Target, options: ConnectionOptions, connect_timeout_s: float) -> Dialled:
+    dialled = await _dial_once(target, options, connect_timeout_s)
+    if not isinstance(dialled, Stream):
+        return Dialled(socket=dialled)
+
+    async def dial_again() -> Stream:
+        again = await _dial_once(target, options, connect_timeout_s)
+        if isinstance(again, Stream):
+            return again
+        await again.close()
+        raise NotSupportedError(f"{target.uri} does not speak openenv_grpc.v1 any more")
+
+    return Dialled(link=Link(dialled, dial_again))
+
+
+async def _dial_once(
+    target: Target, options: ConnectionOptions, connect_timeout_s: float
+) -> Stream | FrameSocket:
+    """Makes a stream; a socket for JSON where the server speaks no more than that."""
     if target.grpc:
         transport = GrpcTransport(target, options)
         connection = Connection(transport, options, target=target.uri)
         await connection.start(timeout_s=connect_timeout_s)
         tools = ToolCaller(transport.channel, target=target.uri, metadata=transport.metadata)
-        return Link(connection=connection, tools=tools)
+        return Stream(connection, tools)
     # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
     from openenv_grpc.client import websocket_transport
 
     socket = await websocket_transport.dial(target, options, connect_timeout_s=connect_timeout_s)
     if not socket.binary:
-        return Link(socket=socket)
+        return socket
     connection = Connection(socket, options, target=target.uri)
     await connection.start(timeout_s=connect_timeout_s)
-    return Link(connection=connection)
+    return Stream(connection, None)
 
 
 async def _dial_json(

@@ -20,6 +20,7 @@ from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
 from openenv_grpc.types import JsonValue, ServerMode, StepResult
+from openenv_grpc.wire import durations
 
 _HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
 
@@ -45,8 +46,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     the same methods for code without an event loop. A client belongs to the event loop that first
     used it. All clients of one loop share their connection to a server.
 
-    A session that is lost (`error.session_lost`) is not replaced silently: until the next `reset`
-    every call raises.
+    A session outlives the loss of its connection by `resume_window_s`: calls under way wait until
+    the connection is made anew, and no step is lost or done twice. A session that is lost all the
+    same (`error.session_lost`) is not replaced silently: until the next `reset` every call raises.
     """
 
     action_type: ClassVar[Any] = None
@@ -86,11 +88,16 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         headers: Mapping[str, str] | None = None,
         *,
         environment: str = "",
+        resume_window_s: float | None = 60.0,
     ) -> None:
         """Makes a client; nothing is sent before `connect` or the first call.
 
         Without a `base_url` the `provider` is started when connecting, and stopped by `close`.
         `environment` names one of a server's environments; the default one if it is empty.
+
+        `resume_window_s` is how long the session outlives the loss of its connection, which the
+        client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
+        ends the session with its connection, as with servers that cannot do otherwise.
 
         Raises:
             InvalidRequestError: an argument is of no use.
@@ -119,6 +126,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._provider = provider
         self._mode = _mode(mode)
         self._environment = environment
+        self._resume_window_s = _window(resume_window_s)
         self._forget()
 
     def _forget(self) -> None:
@@ -172,7 +180,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             InvalidActionError: the action does not fit; nothing happened.
             EnvironmentFailedError: the environment raised.
             DeadlineExceededError: it took too long, and may still be running.
-            UnavailableError: the connection was lost; `effect` tells whether the step happened.
+            UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
+                server is another; `effect` tells whether the step happened.
         """
         timeout_s = _timeout(kwargs.pop("timeout_s", None))
         session = self._session
@@ -314,6 +323,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
+            resume_window_s=self._resume_window_s,
         )
 
     def _bind(self) -> None:
@@ -342,6 +352,12 @@ def _check_positive(**numbers: float | None) -> None:
     for name, number in numbers.items():
         if number is not None and not number > 0:
             raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
+
+
+def _window(window_s: float | None) -> float | None:
+    if window_s is not None and not 0 <= window_s <= durations.MAX_S:
+        raise InvalidRequestError(f"resume_window_s has to be at least 0, not {window_s!r}")
+    return window_s or None
 
 
 def _timeout(timeout_s: JsonValue) -> float | None:

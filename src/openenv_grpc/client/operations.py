@@ -14,17 +14,37 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, session_pb2
-from openenv_grpc.wire import payloads
+from openenv_grpc.wire import durations, payloads
 
 Observed = session_pb2.StepResult | session_pb2.ResetEpisodeResult
 
 _INT64 = range(-(2**63), 2**63)
 
 
-def open_session(environment: str) -> session_pb2.Operation:
-    """Makes an `open`."""
+def open_session(
+    environment: str, *, resume_key: str = "", resume_window_s: float | None = None
+) -> session_pb2.Operation:
+    """Makes an `open`, of a session that outlives its stream if there is a window."""
     operation = session_pb2.Operation()
     operation.open.environment = environment
+    if resume_window_s is not None:
+        operation.open.resume_key = resume_key
+        durations.fill_duration(operation.open.resume_window, resume_window_s)
+    return operation
+
+
+def attach(session_id: str, *, resume_key: str, control_id: int) -> session_pb2.Operation:
+    """Makes an `attach`."""
+    operation = session_pb2.Operation(control_id=control_id)
+    operation.attach.session_id = session_id
+    operation.attach.resume_key = resume_key
+    return operation
+
+
+def cancel(request_id: int) -> session_pb2.Operation:
+    """Makes a `cancel`."""
+    operation = session_pb2.Operation()
+    operation.cancel.request_id = request_id
     return operation
 
 

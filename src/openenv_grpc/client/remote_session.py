@@ -105,13 +105,16 @@ async def answer_within(answer: asyncio.Future[AnswerT], limit_s: float, *, what
 
 def _give_up(answer: asyncio.Future[Any], limit_s: float, what: str) -> None:
     if not answer.done():
-        answer.set_exception(
-            DeadlineExceededError(
-                f"no answer to {what} within {limit_s:g} s; it may still be running. Ask for "
-                "state(), or reset(), to know where the episode is",
-                effect=Effect.UNKNOWN,
-            )
-        )
+        answer.set_exception(no_answer(what, limit_s))
+
+
+def no_answer(what: str, limit_s: float) -> OpenEnvError:
+    """Makes the error for a call whose answer did not come in time."""
+    return DeadlineExceededError(
+        f"no answer to {what} within {limit_s:g} s; it may still be running. Ask for "
+        "state(), or reset(), to know where the episode is",
+        effect=Effect.UNKNOWN,
+    )
 
 
 def gone(lost: OpenEnvError) -> OpenEnvError:
@@ -124,10 +127,13 @@ def gone(lost: OpenEnvError) -> OpenEnvError:
     )
 
 
-def in_flight(lost: OpenEnvError) -> OpenEnvError:
+def in_flight(lost: OpenEnvError, *, sent: bool = True) -> OpenEnvError:
     """Makes the error for a call that was under way when its session was lost."""
     message, effect = lost.message, lost.effect
-    if not isinstance(lost, (MessageTooLargeError, OutcomeTooLargeError)):
+    if not sent:
+        effect = Effect.NONE
+        message += "; the call had not been sent"
+    elif not isinstance(lost, (MessageTooLargeError, OutcomeTooLargeError)):
         effect = Effect.UNKNOWN
         message += "; whether the call took effect is not known"
     return type(lost)(

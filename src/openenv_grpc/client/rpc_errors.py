@@ -21,6 +21,9 @@ from openenv_grpc.wire import status
 
 _DETAILS = "grpc-status-details-bin"
 
+_CUT_WHILE_SENDING = "Internal error from Core"
+"""What grpc.aio makes of a connection that is lost while it writes."""
+
 _BY_CODE: dict[grpc.StatusCode, type[OpenEnvError]] = {
     grpc.StatusCode.UNAVAILABLE: UnavailableError,
     grpc.StatusCode.CANCELLED: UnavailableError,  # we do not cancel what we still wait for
@@ -40,6 +43,8 @@ def error_of(error: grpc.aio.AioRpcError, *, target: str) -> OpenEnvError:
     if detailed is not None:
         return detailed
     kind = _BY_CODE.get(error.code(), InternalError)
+    if error.code() is grpc.StatusCode.INTERNAL and error.details() == _CUT_WHILE_SENDING:
+        kind = UnavailableError
     text = error.details() or error.code().name
     effect = (
         Effect.NONE if kind in (UnauthenticatedError, PermissionDeniedError) else Effect.UNKNOWN

@@ -27,6 +27,7 @@ StateT = TypeVar("StateT")
 ResultT = TypeVar("ResultT")
 
 _EXIT_TIMEOUT_S = 5.0
+_CLOSE_TIMEOUT_S = 4.0
 
 
 class _BackgroundLoop:
@@ -80,9 +81,10 @@ class _BackgroundLoop:
         thread.join(_EXIT_TIMEOUT_S)
 
     async def _close_clients(self) -> None:
-        await asyncio.gather(
-            *(client.async_client.close() for client in list(self.clients)), return_exceptions=True
-        )
+        closing = (client.async_client.close() for client in list(self.clients))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await asyncio.gather(*closing, return_exceptions=True)
         left = asyncio.all_tasks() - {asyncio.current_task()}  # of clients that nobody holds
         for task in left:
             task.cancel()

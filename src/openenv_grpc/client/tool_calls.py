@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import grpc.aio
 
 from openenv_grpc.client import tool_answers
 from openenv_grpc.client.rpc_errors import error_of
-from openenv_grpc.errors import ProtocolViolationError
+from openenv_grpc.errors import Effect, ProtocolViolationError, UnavailableError
 from openenv_grpc.serialization import parse_json
 from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
@@ -31,10 +33,8 @@ class ToolCaller:
     async def list_tools(self, session_id: str, *, limit_s: float) -> list[Tool]:
         """Lists a session's tools."""
         request = tool_pb2.ListToolsRequest(session_id=session_id)
-        try:
+        with self._errors_of_ours():
             response = await self._stub.ListTools(request, timeout=limit_s, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise error_of(error, target=self._target) from error
         return [
             Tool(
                 name=tool.name,
@@ -45,20 +45,39 @@ class ToolCaller:
         ]
 
     async def call_tool(
-        self, session_id: str, name: str, arguments: Mapping[str, JsonValue], *, limit_s: float
+        self,
+        session_id: str,
+        name: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        call_id: str,
+        limit_s: float,
     ) -> JsonValue:
-        """Calls a tool of a session."""
-        request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name)
+        """Calls a tool of a session, once however often that is repeated with the same id."""
+        request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name, call_id=call_id)
         if arguments:
             payloads.encode_payload(request.arguments, arguments)
         call = self._stub.CallTool(request, timeout=limit_s, metadata=self._metadata)
-        try:
+        with self._errors_of_ours():
             async for response in call:
                 if response.HasField("result"):
                     return _read_result(name, response.result)
+        raise ProtocolViolationError(f"{self._target} sent no result of the tool {name}")
+
+    @contextmanager
+    def _errors_of_ours(self) -> Iterator[None]:
+        try:
+            yield
         except grpc.aio.AioRpcError as error:
             raise error_of(error, target=self._target) from error
-        raise ProtocolViolationError(f"{self._target} sent no result of the tool {name}")
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled the caller: the channel was closed, since its stream was lost.
+            raise UnavailableError(
+                f"the connection to {self._target} was lost", effect=Effect.UNKNOWN
+            ) from error
 
 
 def _read_result(name: str, result: tool_pb2.ToolResult) -> JsonValue:

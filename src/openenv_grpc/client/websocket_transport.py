@@ -52,6 +52,10 @@ class WebSocketTransport:
     async def read(self) -> bytes | None:
         """See `Transport`."""
         message = await self.read_frame()
+        if message is None and self._socket.close_code == aiohttp.WSCloseCode.SERVICE_RESTART:
+            raise UnavailableError(
+                f"{self._uri} is shutting down", effect=Effect.UNKNOWN, session_lost=True
+            )
         return message.encode() if isinstance(message, str) else message
 
     async def read_frame(self) -> str | bytes | None:

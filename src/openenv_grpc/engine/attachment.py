@@ -1,4 +1,4 @@
-"""What one connection holds: its sessions, which end with it."""
+"""What one connection holds: its sessions, which end with it unless they have a window."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 from typing import Protocol
 
 from openenv_grpc.engine import verdicts
+from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.engine.resuming import Hold, Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread
-from openenv_grpc.sessions import Deliver, Operation, SessionPort
+from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.sessions import Deliver, Operation, Resume, SessionPort
 
 UNHELD_IDLE_TIMEOUT_S = 600.0
 """How long a session that no connection holds may idle, unless something else is said."""
@@ -16,6 +19,16 @@ UNHELD_IDLE_TIMEOUT_S = 600.0
 
 class Opener(Protocol):
     """Opens sessions."""
+
+    @property
+    def settings(self) -> EngineSettings:
+        """How sessions are run."""
+        ...
+
+    @property
+    def windows(self) -> Windows:
+        """The sessions that can be taken up again."""
+        ...
 
     def open_session(
         self,
@@ -35,9 +48,11 @@ class HeldSessions:
 
     def __init__(self, opener: Opener, *, peer: str) -> None:
         self._opener = opener
+        self._windows = opener.windows
         self._peer = peer
         self._thread = SharedThread()
         self._sessions: dict[SessionPort, Session] = {}
+        self._holds: dict[SessionPort, Hold] = {}  # on those that have a window
 
     def open(
         self,
@@ -46,14 +61,20 @@ class HeldSessions:
         operation: Operation | None = None,
         deliver: Deliver | None = None,
         on_lost: OnLost | None = None,
+        resume: Resume | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
+        With a `resume` whose key is known the session of that key is attached in its place.
+
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
+            InvalidRequestError: the key is known, and `operation` has no number to be known by.
         """
         if operation is not None:
             verdicts.check_first(operation)
+        if resume is not None and self._opener.settings.max_resume_window_s > 0:
+            return self._open_for(resume, environment, operation, deliver, on_lost)
         session = self._opener.open_session(
             environment, peer=self._peer, shared_thread=self._thread, on_lost=on_lost
         )
@@ -63,16 +84,68 @@ class HeldSessions:
             session.open(operation, deliver)
         return session
 
+    def _open_for(
+        self,
+        resume: Resume,
+        environment: str,
+        operation: Operation | None,
+        deliver: Deliver | None,
+        on_lost: OnLost | None,
+    ) -> Hold:
+        session = self._windows.known(resume.key)
+        joins = session is not None
+        if session is None:
+            session = self._opener.open_session(
+                environment, peer=self._peer, shared_thread=self._thread
+            )
+            self._windows.grant(session, resume)
+        elif operation is not None and not operation.request_id:
+            raise InvalidRequestError(
+                "the session of that resume_key was opened before; send its open with request_id "
+                "1, or attach to it"
+            )
+        hold = self._hold(session, on_lost)
+        if operation is not None and deliver is not None:
+            (hold.submit if joins else hold.open)(operation, deliver)
+        return hold
+
+    def attach(
+        self, session_id: str, resume_key: str, *, on_lost: OnLost | None = None
+    ) -> SessionPort:
+        """Takes up a session that was opened with `resume`, and fences who held it.
+
+        Raises:
+            SessionNotFoundError: there is no such session, or that is not its key.
+        """
+        return self._hold(self._windows.find(session_id, resume_key), on_lost)
+
+    def _hold(self, session: Session, on_lost: OnLost | None) -> Hold:
+        hold = Hold(session, on_lost, self._forget)
+        self._windows.hold(hold, peer=self._peer)
+        if not session.closed.done():
+            self._holds[hold] = hold
+        return hold
+
+    def _forget(self, hold: SessionPort) -> None:
+        self._holds.pop(hold, None)
+
     def release(self, session: SessionPort) -> None:
         """Lets a session go: it stays open without this attachment, which closes it no more."""
-        released = self._sessions.pop(session, None)
+        hold = self._holds.pop(session, None)
+        released = self._sessions.pop(session, None) if hold is None else hold.session
         if released is not None:
             released.on_lost = None
             if released.idle_timeout_s is None:
                 released.watch_idle(UNHELD_IDLE_TIMEOUT_S)
 
     async def leave(self) -> None:
-        """Ends the sessions and waits for their close, which has a limit."""
+        """Ends the sessions and waits for their close, which has a limit.
+
+        Those that have a window wait to be taken up again.
+        """
+        for hold in list(self._holds.values()):
+            self._windows.detach(hold)
+        self._holds.clear()
         left = list(self._sessions.values())
         for session in left:
             session.on_lost = None

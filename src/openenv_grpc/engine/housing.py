@@ -233,6 +233,10 @@ class Housing:
         self._worker = worker = self._workers.take()
         return worker
 
+    def forget(self) -> None:
+        """Drops the environment, which nothing uses any more."""
+        self._made = None
+
     def vacate(self) -> None:
         """Gives the worker back, after what it was given so far."""
         if self._worker is not None:

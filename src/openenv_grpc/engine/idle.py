@@ -42,7 +42,7 @@ class IdleWatch:
         next_due = float("inf")
         for session in list(self._sessions()):
             limit_s = session.idle_timeout_s
-            if limit_s is None or session.is_over:
+            if limit_s is None or session.is_over or session.is_detached:
                 continue
             idle_since = session.idle_since
             due = (now if idle_since is None else idle_since) + limit_s

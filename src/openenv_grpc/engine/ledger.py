@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openenv_grpc.errors import (
+    Effect,
     OpenEnvError,
     OutcomeForgottenError,
     OutOfOrderError,
@@ -27,15 +28,23 @@ class _Record:
     answered: bool = False
     content: bytes = b""
     error: OpenEnvError | None = None
+    forgotten: bool = False
+    """Whether the answer was dropped, and only what it meant is known."""
     waiting: list[tuple[Operation, Deliver]] = field(default_factory=list)
     """Repeats of what is still running."""
+
+    @property
+    def effect(self) -> Effect:
+        """What the operation did."""
+        return Effect.DONE if self.error is None else self.error.effect
 
 
 class Ledger:
     """Numbers and answers of one session.
 
-    Keeps the latest answers, up to a number and a size. Answers to operations that the session
-    numbered itself are not kept, since nobody can ask for them again.
+    Keeps the latest answers, up to a number and a size; of an answer that is too large, whether the
+    operation took effect. Answers to operations that the session numbered itself are not kept,
+    since nobody can ask for them again.
     """
 
     def __init__(self, *, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES) -> None:
@@ -43,7 +52,8 @@ class Ledger:
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._records: OrderedDict[int, _Record] = OrderedDict()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
+        """Size of the answers that are kept."""
         self._kept = 0
 
     def is_repeat(self, operation: Operation) -> bool:
@@ -84,14 +94,14 @@ class Ledger:
         number = operation.request_id
         record = None if number is None else self._records.get(number)
         if record is None:
-            raise OutcomeForgottenError(
-                f"request_id {number} was used before and its outcome is no longer kept"
-            )
+            raise _forgotten(number, Effect.UNKNOWN)
         if record.digest != operation.digest:
             raise RequestConflictError(
                 f"request_id {number} was used before, for another operation; the next one is "
                 f"{self.last_id + 1}"
             )
+        if record.forgotten:
+            raise _forgotten(number, record.effect)
         if record.answered:
             return Reply(operation, record.content, record.error)
         record.waiting.append((operation, deliver))
@@ -108,10 +118,11 @@ class Ledger:
         record.content = reply.content
         record.error = reply.error and bare(reply.error)
         self._kept += 1
-        self._kept_bytes += len(reply.content)
-        while self._kept > self._max_records or self._kept_bytes > self._max_bytes:
-            if not self._drop_oldest():
-                break
+        self.kept_bytes += len(reply.content)
+        while self._kept > self._max_records and self._drop_oldest():
+            pass
+        if self.kept_bytes > self._max_bytes:
+            self._shrink()
         return waiting
 
     def withdraw(self, operation: Operation) -> Deliver | None:
@@ -137,9 +148,24 @@ class Ledger:
                 return False
             del self._records[number]
             self._kept -= 1
-            self._kept_bytes -= len(record.content)
+            self.kept_bytes -= len(record.content)
             return True
         return False
+
+    def _shrink(self) -> None:
+        """Drops the oldest answers until the rest is small enough."""
+        for record in self._records.values():
+            if record.answered and not record.forgotten:
+                self.kept_bytes -= len(record.content)
+                record.content, record.forgotten = b"", True
+                if self.kept_bytes <= self._max_bytes:
+                    return
+
+
+def _forgotten(number: int | None, effect: Effect) -> OutcomeForgottenError:
+    return OutcomeForgottenError(
+        f"request_id {number} was used before and its outcome is no longer kept", effect=effect
+    )
 
 
 def bare(error: OpenEnvError) -> OpenEnvError:

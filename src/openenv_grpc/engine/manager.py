@@ -22,6 +22,7 @@ from openenv_grpc.engine.registry import (
     RegisteredEnvironment,
     register_all,
 )
+from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
@@ -90,6 +91,7 @@ class SessionManager:
             )
             for name, recipe in self._recipes.items()
         }
+        self.windows = Windows(self.clock, self.settings)
         return self
 
     async def __aexit__(
@@ -100,6 +102,7 @@ class SessionManager:
     ) -> None:
         self._drain.set()
         self._idle.stop()
+        self.windows.stop()
         await self._descriptions.stop()
         left = [*self._sessions.values(), *self._transient]
         for session in left:
@@ -140,7 +143,10 @@ class SessionManager:
 
     @asynccontextmanager
     async def attach(self, *, peer: str) -> AsyncIterator[Attachment]:
-        """Holds sessions for a connection. Leaving it ends them and waits for their close."""
+        """Holds sessions for a connection. Leaving it ends them and waits for their close.
+
+        Those that have a window wait to be attached to on another.
+        """
         held = HeldSessions(self, peer=peer)
         try:
             yield held
@@ -292,6 +298,7 @@ class SessionManager:
         """Notes that a session has ended, though a call of it may still run on a worker."""
         self._sessions.pop(session.id, None)
         self._transient.discard(session)
+        self.windows.ended(session)
         spec = session.spec
 
         def free_slot() -> None:

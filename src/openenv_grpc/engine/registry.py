@@ -48,6 +48,12 @@ class EngineSettings:
     """Processes that wait for a session, of each environment that runs in processes."""
     worker_memory_bytes: int | None = None
     """Address space of such a process; `None` for no limit."""
+    max_resume_window_s: float = 600.0
+    """The longest time for which a session outlives its connection; 0 for not at all."""
+    max_kept_records: int = 1_000
+    """Ended sessions whose answers are kept until their windows have passed."""
+    max_kept_record_bytes: int = 64 * 2**20
+    """Answers of ended sessions that are kept, all together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,8 +98,13 @@ class Session:
         self.transient = transient
         """Whether it lives for one request and is listed nowhere."""
         self.on_lost = on_lost
+        self.peer = peer
+        """Who is attached; empty if nobody is."""
+        self.resume_window_s: float | None = None
+        """How long it outlives its connection, if it does."""
+        self.is_detached = False
+        """Whether it waits to be attached to."""
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._peer = peer
         self._home = home
         self._clock = home.clock
         self._turns = Turns(self, registered.spec, home.settings, home.clock)
@@ -168,18 +173,22 @@ class Session:
     def info(self) -> SessionInfo:
         """Describes it as it is now."""
         now, idle_since = self._clock.time(), self.idle_since
-        running = self._state is SessionState.READY and self._turns.running is not None
+        state = self._state
+        if state is SessionState.READY and self._turns.running is not None:
+            state = SessionState.RUNNING
+        elif state is SessionState.READY and self.is_detached:
+            state = SessionState.DETACHED
         return SessionInfo(
             session_id=self.id,
             environment=self.spec.name,
             environment_type=self._housing.environment_type,
-            state=SessionState.RUNNING if running else self._state,
+            state=state,
             age_s=now - self._opened_at,
             idle_s=None if idle_since is None else now - idle_since,
             created_at=self._created_at,
             last_activity_at=time.time() - (now - self._turns.idle_since),
             step_count=self._housing.books.total_steps,
-            peer=self._peer,
+            peer=self.peer,
         )
 
     def _cancel(self, matches: Callable[[Operation], bool]) -> CancelEffect:
@@ -189,6 +198,21 @@ class Session:
         return self._turns.cancel(matches)
 
     # What its keeper and its housing see
+
+    @property
+    def record_bytes(self) -> int:
+        """Size of the answers that it keeps."""
+        return self._turns.ledger.kept_bytes
+
+    def attach(self, on_lost: OnLost, *, peer: str) -> None:
+        """Has a connection told if it is lost. Idle time starts anew."""
+        self.on_lost, self.peer, self.is_detached = on_lost, peer, False
+        self._turns.idle_since = self._clock.time()
+        self._home.watch_idle(self)
+
+    def detach(self) -> None:
+        """Notes that nobody holds it. What was asked of it is done all the same."""
+        self.on_lost, self.peer, self.is_detached = None, "", True
 
     def watch_idle(self, limit_s: float) -> None:
         """Has the session end once it idles for too long."""
@@ -292,10 +316,14 @@ class Session:
 
     def _opened(self, pending: Pending) -> None:
         self._state = SessionState.READY
-        self._log("session opened session_id=%s environment=%s peer=%s", self.spec.name, self._peer)
+        self._log("session opened session_id=%s environment=%s peer=%s", self.spec.name, self.peer)
         operation = pending.operation
         if operation is not None and not pending.answered:
-            opened = Opened(session_id=self.id, environment=self.spec.name)
+            opened = Opened(
+                session_id=self.id,
+                environment=self.spec.name,
+                resume_window_s=self.resume_window_s,
+            )
             content = operation.codec.write(operation, opened, self.spec)
             self._turns.answer(pending, content, None)
 
@@ -362,6 +390,8 @@ class Session:
 
     def _finish(self, stuck_on: Worker | None) -> None:
         self._state = SessionState.CLOSED
+        if stuck_on is None:
+            self._housing.forget()
         steps = self._housing.books.total_steps
         self._home.gone(self, stuck_on=stuck_on)
         self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)

@@ -18,6 +18,9 @@ from openenv_grpc.errors import (
     OperationCancelledError,
     OutOfOrderError,
     SessionClosedError,
+    SessionExpiredError,
+    SessionNotFoundError,
+    SessionTakenOverError,
 )
 from openenv_grpc.sessions import TRAINER_KINDS, EnvironmentSpec, Kind, Operation
 from openenv_grpc.types import ServerMode
@@ -81,6 +84,34 @@ def killed() -> OpenEnvError:
 def closed() -> OpenEnvError:
     """The session was closed."""
     return SessionClosedError("the session is closed; open another")
+
+
+def taken_over() -> OpenEnvError:
+    """Somebody else has attached to the session."""
+    return SessionTakenOverError(
+        "the session was attached to elsewhere, and goes on there; open another"
+    )
+
+
+def let_go() -> OpenEnvError:
+    """The connection has ended, and the session lives on without it."""
+    return SessionClosedError("the connection has ended; attach to the session on another")
+
+
+def window_passed(window_s: float) -> OpenEnvError:
+    """Nobody has attached to the session in time."""
+    return SessionExpiredError(
+        f"nobody attached to the session within its window of {window_s:g} seconds"
+    )
+
+
+def not_found(session_id: str) -> OpenEnvError:
+    """There is nothing to attach to, or not with that key: which of both is not told."""
+    return SessionNotFoundError(
+        f"there is no session {session_id!r} with that resume_key; it may have ended, or its "
+        "window passed. Open another",
+        session_lost=True,
+    )
 
 
 def stuck() -> OpenEnvError:

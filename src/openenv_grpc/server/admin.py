@@ -19,6 +19,7 @@ _STATES = {
     SessionState.OPENING: admin_pb2.SESSION_STATE_OPENING,
     SessionState.READY: admin_pb2.SESSION_STATE_READY,
     SessionState.RUNNING: admin_pb2.SESSION_STATE_RUNNING,
+    SessionState.DETACHED: admin_pb2.SESSION_STATE_DETACHED,
     SessionState.CLOSING: admin_pb2.SESSION_STATE_CLOSING,
     SessionState.CLOSED: admin_pb2.SESSION_STATE_CLOSING,
 }

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.sessions import Kind, Operation, Resume
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import ConnectCodec
@@ -20,6 +20,9 @@ _KINDS = {
     "close": Kind.CLOSE,
 }
 _CODEC = ConnectCodec()
+
+RESUME_KEY_LENGTHS = range(22, 65)
+"""How many characters a `resume_key` may have."""
 
 
 def read_operation(message: session_pb2.Operation, arm: str) -> Operation:
@@ -48,8 +51,6 @@ def digest(arm: str, content: bytes) -> bytes:
 
 
 _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "resume_window": lambda message: message.HasField("resume_window"),
-    "resume_key": lambda message: bool(message.resume_key),
     "group": lambda message: bool(message.group),
     "group_size": lambda message: message.group_size != 0,
     "queue_timeout": lambda message: message.HasField("queue_timeout"),
@@ -58,6 +59,30 @@ _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
     "events": lambda message: message.events,
     "agent_access": lambda message: message.agent_access,
 }
+
+
+def read_resume(message: session_pb2.Open) -> Resume | None:
+    """Reads how a session outlives its stream. Raises `InvalidRequestError`."""
+    key, has_window = message.resume_key, message.HasField("resume_window")
+    if not key and not has_window:
+        return None
+    if not key or not has_window:
+        raise InvalidRequestError(
+            "resume_window and resume_key go together; send both or none", session_lost=True
+        )
+    if len(key) not in RESUME_KEY_LENGTHS:
+        raise InvalidRequestError(
+            f"a resume_key is a secret of {RESUME_KEY_LENGTHS.start} to "
+            f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}",
+            session_lost=True,
+        )
+    window_s = message.resume_window.ToNanoseconds() / 1e9
+    if window_s <= 0:
+        raise InvalidRequestError(
+            "a resume_window is longer than 0; leave it and the resume_key out for none",
+            session_lost=True,
+        )
+    return Resume(key=key, window_s=window_s)
 
 
 def refuse_what_is_not_offered(message: session_pb2.Open) -> None:

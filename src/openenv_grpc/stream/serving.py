@@ -23,13 +23,19 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.sessions import (
     Attachment,
+    Deliver,
     Kind,
     Operation,
     Reply,
+    Resume,
     SessionHost,
     SessionPort,
 )
-from openenv_grpc.stream.incoming import read_operation, refuse_what_is_not_offered
+from openenv_grpc.stream.incoming import (
+    read_operation,
+    read_resume,
+    refuse_what_is_not_offered,
+)
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
@@ -38,7 +44,7 @@ from openenv_grpc.wire.operations import failed_outcome
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate",)
+FEATURES = ("evaluate", "resume")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
@@ -77,7 +83,7 @@ async def serve_stream(
     limits: StreamLimits | None = None,
     stopping: asyncio.Future[None] | None = None,
 ) -> None:
-    """Serves a stream until its end, then ends the sessions that were opened on it.
+    """Serves a stream until its end, then ends its sessions, or detaches those with a window.
 
     When the client ends its side, or `stopping` is done, operations under way are still done and
     answered. No other code may read or write the duplex.
@@ -105,6 +111,7 @@ class _Held:
         self.number = number
         self.prefix = b"\x08" + varint(number) if number else b""  # field 1, the session's number
         self.port: SessionPort | None = None
+        self.pending = 0  # operations without an outcome
 
 
 class _ServerStream:
@@ -115,7 +122,7 @@ class _ServerStream:
         self._outbox = Outbox()
         self._sessions: dict[int, _Held] = {}
         self._used: set[int] = set()  # numbers are never used again
-        self._pending = 0  # operations without an outcome
+        self._pending = 0  # operations without an outcome, of all sessions
         self._ended = False  # the client sends no more, or nobody reads it
         self._stopped = False
         self._reading: asyncio.Task[None] | None = None
@@ -133,7 +140,10 @@ class _ServerStream:
         except* ConnectionError:
             pass  # the client has gone
         if failure is None and self._stopped:
-            failure = UnavailableError("the server is shutting down; open a session elsewhere")
+            failure = UnavailableError(
+                "the server is shutting down; open a session elsewhere",
+                session_lost=True,  # also those that have a window
+            )
         if failure is not None:
             raise failure
 
@@ -209,7 +219,9 @@ class _ServerStream:
                 self._open(operation)
             case "cancel":
                 self._cancel(operation)
-            case "attach" | "snapshot":
+            case "attach":
+                self._attach(operation)
+            case "snapshot":
                 raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
@@ -217,30 +229,37 @@ class _ServerStream:
                 self._submit(operation, arm)
 
     def _open(self, operation: session_pb2.Operation) -> None:
+        held = self._new(operation)
+        refuse_what_is_not_offered(operation.open)
+        resume = read_resume(operation.open)
+        opening = read_operation(operation, "open")
+        self._start(held, operation.open.environment, opening, resume)
+
+    def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
         if number in self._used:
             raise InvalidRequestError(f"session {number} was opened before; choose another number")
-        refuse_what_is_not_offered(operation.open)
-        held = _Held(number)
-        opening = read_operation(operation, "open")
-        self._start(held, operation.open.environment, opening)
+        return _Held(number)
 
-    def _start(self, held: _Held, environment: str, opening: Operation | None) -> None:
+    def _start(
+        self,
+        held: _Held,
+        environment: str,
+        opening: Operation | None = None,
+        resume: Resume | None = None,
+    ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
-        deliver = None
-        if opening is not None:
-            self._pending += 1
-            deliver = partial(self._deliver, held)
+        deliver = None if opening is None else self._deliver_to(held)
         try:
             held.port = self._attachment.open(
                 environment,
                 operation=opening,
                 deliver=deliver,
                 on_lost=partial(self._lost, held),
+                resume=resume,
             )
         except OpenEnvError as error:
-            if opening is not None:
-                self._pending -= 1
+            self._settle(held, held.pending)
             error.session_lost = True
             raise
         self._used.add(held.number)
@@ -255,14 +274,24 @@ class _ServerStream:
                     "one under a number of its own"
                 )
             held = _Held(0)
-            self._start(held, "", None)
+            self._start(held, "")
         port = held.port
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
             port.acknowledge(operation.acknowledged_id)
         submitted = read_operation(operation, arm)
-        self._pending += 1
-        port.submit(submitted, partial(self._deliver, held))
+        port.submit(submitted, self._deliver_to(held))
+
+    def _attach(self, operation: session_pb2.Operation) -> None:
+        held, asked = self._new(operation), operation.attach
+        held.port = port = self._attachment.attach(
+            asked.session_id, asked.resume_key, on_lost=partial(self._lost, held)
+        )
+        self._used.add(held.number)
+        self._sessions[held.number] = held
+        outcome = session_pb2.Outcome(control_id=operation.control_id)
+        outcome.attach.last_request_id = port.last_request_id
+        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
     def _cancel(self, operation: session_pb2.Operation) -> None:
         held = self._sessions.get(operation.session)
@@ -273,6 +302,19 @@ class _ServerStream:
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
+    def _deliver_to(self, held: _Held) -> Deliver:
+        """Expects an outcome."""
+        self._pending += 1
+        held.pending += 1
+        return partial(self._deliver, held)
+
+    def _settle(self, held: _Held, count: int) -> None:
+        """Expects no more outcomes, of as many operations."""
+        held.pending -= count
+        self._pending -= count
+        if self._ended:
+            self._close_if_done()
+
     def _deliver(self, held: _Held, reply: Reply) -> None:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
@@ -280,9 +322,7 @@ class _ServerStream:
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
             self._sessions.pop(held.number, None)
-        self._pending -= 1
-        if self._ended:
-            self._close_if_done()
+        self._settle(held, 1)
 
     def _too_large(self, reply: Reply) -> bytes:
         request_id = reply.operation.request_id or 0
@@ -297,7 +337,8 @@ class _ServerStream:
         return failed_outcome(error, request_id=request_id)
 
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
-        self._sessions.pop(held.number, None)
+        if error.session_lost:
+            self._sessions.pop(held.number, None)
         outcome = session_pb2.Outcome()
         outcome.event.event_time.GetCurrentTime()
         status.encode_error(outcome.event.session_lost, error)
@@ -305,6 +346,8 @@ class _ServerStream:
             outcome.event.session_lost.Clear()
             status.encode_brief_error(outcome.event.session_lost, error)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+        if not error.session_lost:  # but held elsewhere, where its replies go
+            self._settle(held, held.pending)
 
     def _fail(self, operation: session_pb2.Operation, error: OpenEnvError) -> None:
         write = partial(

@@ -22,6 +22,7 @@ from openenv_grpc.sessions import (
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
+from openenv_grpc.wire.durations import fill_duration
 
 MAX_EPISODE_ID = 255
 
@@ -104,6 +105,8 @@ class ConnectCodec(ProtoCodec):
             case Opened():
                 outcome.open.session_id = result.session_id
                 outcome.open.environment = result.environment
+                if result.resume_window_s is not None:
+                    fill_duration(outcome.open.resume_window, result.resume_window_s)
             case Closed():
                 outcome.close.SetInParent()
                 outcome.close.step_count = result.step_count
