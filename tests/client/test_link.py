@@ -124,18 +124,21 @@ async def test_a_session_that_is_not_there_any_more_is_lost_at_once() -> None:
     async with peer.serve() as url, GenericEnvClient(url) as client, asyncio.timeout(5):
         await client.reset()
         peer.held = lambda operation: True
+        sent = asyncio.create_task(client.step({}))
+        await peer.until(lambda: is_step(peer.operations[-1]))
         peer.messages.clear()
         peer.cut()
-        await peer.until(lambda: len(peer.operations) == 1)
-        step = asyncio.create_task(client.step({}))
-        await peer.until(lambda: is_step(peer.operations[-1]))
+        await peer.until(lambda: len(peer.operations) == 2)
+        unsent = asyncio.create_task(client.step({}))
+        await peer.until(lambda: len(peer.operations) == 3)
         refused = session_pb2.Outcome(session=1, control_id=peer.operations[0].control_id)
         refused.error.reason = error_pb2.REASON_SESSION_NOT_FOUND
         refused.error.message = "no such session"
         await peer.send(refused)
-        with pytest.raises(SessionNotFoundError) as caught:
-            await step
-        assert (caught.value.effect, caught.value.session_lost) == (Effect.UNKNOWN, True)
+        for step, effect in ((sent, Effect.UNKNOWN), (unsent, Effect.NONE)):
+            with pytest.raises(SessionNotFoundError) as caught:
+                await step
+            assert (caught.value.effect, caught.value.session_lost) == (effect, True)
         peer.held = lambda operation: False
         await client.reset()
         assert kinds(peer.operations)[-2:] == [(2, 1, "open"), (2, 2, "reset_episode")]

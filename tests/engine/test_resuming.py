@@ -299,8 +299,9 @@ async def test_a_window_that_passes_ends_the_session_and_frees_its_slot(
 ) -> None:
     clock = ManualClock()
     caplog.set_level("INFO")
+    settings = EngineSettings(detached_grace_s=100)
     async with (
-        running(Countdown, max_sessions=1, clock=clock) as manager,
+        running(Countdown, max_sessions=1, clock=clock, settings=settings) as manager,
         manager.attach(peer="second") as attachment,
     ):
         session_id = await open_and_leave(manager)
@@ -413,6 +414,63 @@ async def test_being_attached_again_and_again_leaves_nothing_behind() -> None:
         assert clock.waiting == 1
         clock.advance(61)
         assert (clock.waiting, manager.sessions()) == (0, [])
+
+
+# Eviction
+
+
+async def test_a_detached_session_gives_its_slot_to_who_asks_after_a_grace() -> None:
+    clock = ManualClock()
+    async with (
+        running(Countdown, max_sessions=1, clock=clock) as manager,
+        manager.attach(peer="second") as attachment,
+    ):
+        session_id = await open_and_leave(manager)
+        clock.advance(9)
+        with pytest.raises(SessionCapacityError):
+            attachment.open("")
+        clock.advance(2)
+        attachment.open("")
+        evicted = Caller(attachment.attach(session_id, KEY))
+        with pytest.raises(SessionExpiredError, match="slot") as caught:
+            await evicted.step(request_id=2)
+        assert caught.value.session_lost
+
+
+async def test_the_slot_of_an_evicted_session_is_free_once_its_environment_is_closed() -> None:
+    clock, gates = ManualClock(), Gates()
+    async with (
+        running(functools.partial(Slow, gates), max_sessions=1, clock=clock) as manager,
+        manager.attach(peer="second") as attachment,
+    ):
+        await open_and_leave(manager)
+        clock.advance(11)
+        with pytest.raises(SessionCapacityError):
+            attachment.open("")
+        async with asyncio.timeout(5):
+            while manager.sessions():
+                await asyncio.sleep(0)
+        assert gates.closed == 1
+        attachment.open("")
+
+
+async def test_only_detached_sessions_are_evicted_the_longest_detached_first() -> None:
+    clock = ManualClock()
+    async with (
+        running(Countdown, max_sessions=3, clock=clock) as manager,
+        manager.attach(peer="held") as attachment,
+    ):
+        held, _ = opening(attachment, resume=Resume(key=KEY + "held", window_s=60))
+        async with manager.attach(peer="late") as late:
+            opening(late, resume=Resume(key=KEY + "late", window_s=60))
+            first = await open_and_leave(manager)
+            clock.advance(5)
+        clock.advance(20)
+        attachment.open("")
+        left = [info.session_id for info in manager.sessions()]
+        assert held.session.id in left
+        assert first not in left
+        assert len(left) == 3
 
 
 # Records

@@ -48,7 +48,8 @@ class _Pending:
     answer: asyncio.Future[session_pb2.Outcome]
     """Done already where the caller has given up. The place is kept until the late outcome comes,
     which is then nobody else's."""
-    sent: bool = False
+    stream: int = 0
+    """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
     cancelled: bool = False
 
 
@@ -83,6 +84,7 @@ class ConnectSession:
         self._prefix = b""  # the number, as operations carry it
         self._standing = asyncio.Event()  # whether there is a stream, or never will be
         self._stranded_at: float | None = None  # when the trouble began that is not over yet
+        self._boarded = 0  # how many streams there have been
         self._boarded_at: float | None = None
         self._giving_up: asyncio.TimerHandle | None = None
         self.lost: OpenEnvError | None = None
@@ -247,7 +249,8 @@ class ConnectSession:
         self._last_id = request_id
         pending = _Pending(data, self._loop.create_future())
         self._pending[request_id] = pending
-        pending.sent = self._send(data)
+        if self._send(data):
+            pending.stream = self._boarded
         limit_s = limit_s or self._message_timeout_s
         try:
             outcome = await answer_within(pending.answer, limit_s, what=what)
@@ -295,7 +298,7 @@ class ConnectSession:
                 pending.answer.set_result(outcome)
         elif outcome.control_id == _ATTACH:
             if outcome.HasField("error"):
-                self.lose(status.decode_error(outcome.error))
+                self._refused(status.decode_error(outcome.error))
             else:
                 self._attached()
         elif outcome.HasField("event") and outcome.event.HasField("session_lost"):
@@ -306,6 +309,7 @@ class ConnectSession:
     def board(self, stream: Stream) -> None:
         """See `Traveller`. Takes the session up, and sends again what has no outcome."""
         self._stream = stream
+        self._boarded += 1
         self._number = stream.connection.add(self)
         self._prefix = b"\x08" + varint(self._number)  # field 1
         self._standing.set()
@@ -315,7 +319,8 @@ class ConnectSession:
         else:
             self._attached()  # by the `open` among what is sent again
         for request_id, pending in self._pending.items():
-            pending.sent = self._send(pending.data)
+            self._send(pending.data)
+            pending.stream = pending.stream or self._boarded
             if pending.cancelled:
                 self._cancel(request_id)
 
@@ -324,6 +329,13 @@ class ConnectSession:
         self._keep_on()
         if not self._pending:
             self._recover()
+
+    def _refused(self, error: OpenEnvError) -> None:
+        """Learns that the session is not there; what was first sent with `attach` was not done."""
+        for pending in self._pending.values():
+            if pending.stream == self._boarded:
+                pending.stream = 0
+        self.lose(error)
 
     def _recover(self) -> None:
         """Notes that the session goes on, after a stream was lost."""
@@ -374,7 +386,7 @@ class ConnectSession:
         waiting = [pending for pending in self._pending.values() if not pending.answer.done()]
         self._pending.clear()
         for pending in waiting:
-            pending.answer.set_exception(in_flight(error, sent=pending.sent))
+            pending.answer.set_exception(in_flight(error, arrived=pending.stream > 0))
         self._quit(settled=True)
 
     def _quit(self, *, settled: bool) -> None:

@@ -127,12 +127,15 @@ def gone(lost: OpenEnvError) -> OpenEnvError:
     )
 
 
-def in_flight(lost: OpenEnvError, *, sent: bool = True) -> OpenEnvError:
-    """Makes the error for a call that was under way when its session was lost."""
+def in_flight(lost: OpenEnvError, *, arrived: bool = True) -> OpenEnvError:
+    """Makes the error for a call that was under way when its session was lost.
+
+    `arrived` tells whether the call may have reached the session.
+    """
     message, effect = lost.message, lost.effect
-    if not sent:
+    if not arrived:
         effect = Effect.NONE
-        message += "; the call had not been sent"
+        message += "; the call did not take effect"
     elif not isinstance(lost, (MessageTooLargeError, OutcomeTooLargeError)):
         effect = Effect.UNKNOWN
         message += "; whether the call took effect is not known"

@@ -258,7 +258,10 @@ class SessionManager:
         return self._turns.setdefault(spec.name, asyncio.Lock())
 
     def _take_slot(self, spec: EnvironmentSpec) -> None:
-        active, limit = self._taken[spec.name], spec.session_limit
+        limit = spec.session_limit
+        if self._taken[spec.name] >= limit:
+            self.windows.evict(spec.name)
+        active = self._taken[spec.name]  # one less, if that had nothing to close
         if active >= limit:
             raise SessionCapacityError(
                 f"Server at capacity: {active}/{limit} sessions active. "

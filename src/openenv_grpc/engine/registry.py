@@ -50,6 +50,8 @@ class EngineSettings:
     """Address space of such a process; `None` for no limit."""
     max_resume_window_s: float = 600.0
     """The longest time for which a session outlives its connection; 0 for not at all."""
+    detached_grace_s: float = 10.0
+    """How long a detached session keeps its slot although somebody else wants it."""
     max_kept_records: int = 1_000
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20

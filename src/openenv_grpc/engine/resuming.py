@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.clock import Clock, Timer
@@ -112,10 +113,16 @@ class _Claim:
     digest: bytes
     window_s: float
     hold: Hold | None = None
+    detached_at: float = 0.0
     timer: Timer | None = None
     """Runs while nobody holds the session, and from its end on."""
     size_bytes: int = 0
     """Of the record, once the session has ended."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the session lives and nobody holds it."""
+        return self.session.is_detached and not self.session.is_over
 
     def stop_timer(self) -> None:
         if self.timer is not None:
@@ -178,7 +185,20 @@ class Windows:
         claim.hold = None
         claim.session.detach()
         if not claim.session.is_over:
+            claim.detached_at = self._clock.time()
             claim.timer = self._clock.call_later(claim.window_s, self._pass, claim)
+
+    def evict(self, environment: str) -> None:
+        """Ends the session that has been detached for longest, if that is long enough."""
+        due = self._clock.time() - self._settings.detached_grace_s
+        waiting = [
+            claim
+            for claim in self._by_id.values()
+            if claim.waits and claim.detached_at <= due and claim.session.spec.name == environment
+        ]
+        if waiting:
+            longest = min(waiting, key=attrgetter("detached_at"))
+            longest.session.end(verdicts.evicted(), cause="its slot was needed")
 
     def ended(self, session: Session) -> None:
         """Keeps what is left of a session that has ended, for its window."""

@@ -105,6 +105,13 @@ def window_passed(window_s: float) -> OpenEnvError:
     )
 
 
+def evicted() -> OpenEnvError:
+    """Somebody else needed the slot of a session that nobody was attached to."""
+    return SessionExpiredError(
+        "nobody was attached to the session, and another needed its slot; open another"
+    )
+
+
 def not_found(session_id: str) -> OpenEnvError:
     """There is nothing to attach to, or not with that key: which of both is not told."""
     return SessionNotFoundError(
