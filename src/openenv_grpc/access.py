@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -157,6 +158,12 @@ def tools_session(principal: Principal, session_id: str) -> str:
     if session_id not in ("", principal.session_id):
         raise PermissionDeniedError("an agent's token opens the tools of its own session alone")
     return principal.session_id
+
+
+def environment_tokens() -> tuple[str, ...]:
+    """Returns the token that the process's environment has, if it has one."""
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    return (token,) if token else ()
 
 
 def bearer_token(header: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Design 6's table at the gRPC door: every method, every principal."""
+"""Who may call which method: every method, every principal."""
 
 from __future__ import annotations
 
