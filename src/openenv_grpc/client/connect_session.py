@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from openenv_grpc.client import operations
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.connection import Connection
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
@@ -17,6 +18,7 @@ from openenv_grpc.client.remote_session import (
 )
 from openenv_grpc.client.tool_calls import ToolCaller, call_by_step, list_by_step
 from openenv_grpc.errors import (
+    NotSupportedError,
     OpenEnvError,
     SessionClosedError,
     TooManyOperationsError,
@@ -25,6 +27,9 @@ from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
+
+AGENT_ACCESS = "agent_access"
+"""The feature of servers that mint access for agents."""
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -53,12 +58,21 @@ class ConnectSession:
         # kept until the late outcome comes, which is then nobody else's.
         self._pending: dict[int, Pending] = {}
         self._id = ""
+        self._agent_access: AgentAccess | None = None
         self.lost: OpenEnvError | None = None
 
     async def open(self, environment: str) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        outcome = await self._ask(operations.open_session(environment), what="open")
-        self._id = outcome.open.session_id
+        offered = AGENT_ACCESS in self._connection.features
+        operation = operations.open_session(environment, agent_access=offered)
+        opened = (await self._ask(operation, what="open")).open
+        self._id = opened.session_id
+        if offered:
+            self._agent_access = AgentAccess(
+                url=opened.agent_access.mcp_url,
+                token=opened.agent_access.token,
+                session_id=opened.session_id,
+            )
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
@@ -89,6 +103,13 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    def agent_access(self) -> AgentAccess:
+        """See `RemoteSession`."""
+        self._check()
+        if self._agent_access is None:
+            raise NotSupportedError("the server offers no access for agents")
+        return self._agent_access
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""

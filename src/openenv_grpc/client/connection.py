@@ -63,6 +63,8 @@ class Connection:
         self._greeting: asyncio.Future[session_pb2.ServerHello] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
         self._size_limit = DEFAULT_MESSAGE_BYTES
+        self.features: frozenset[str] = frozenset()
+        """What the server offers."""
         self.operations_limit = 0
         """How many operations of a session may be in flight; 0 for any number."""
         self.lost: OpenEnvError | None = None
@@ -91,6 +93,7 @@ class Connection:
         except BaseException:
             await self.close()
             raise
+        self.features = frozenset(greeting.features)
         self.operations_limit = greeting.max_operations_per_session
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)

@@ -21,10 +21,11 @@ Observed = session_pb2.StepResult | session_pb2.ResetEpisodeResult
 _INT64 = range(-(2**63), 2**63)
 
 
-def open_session(environment: str) -> session_pb2.Operation:
+def open_session(environment: str, *, agent_access: bool = False) -> session_pb2.Operation:
     """Makes an `open`."""
     operation = session_pb2.Operation()
     operation.open.environment = environment
+    operation.open.agent_access = agent_access
     return operation
 
 
