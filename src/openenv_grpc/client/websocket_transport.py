@@ -162,6 +162,11 @@ def _refused(error: Exception, target: Target, connect_timeout_s: float) -> Open
             )
         case aiohttp.ClientResponseError():
             return UnavailableError(f"{target.uri} is no WebSocket: what answers there is not HTTP")
+        case aiohttp.ClientConnectorCertificateError():  # a `ValueError` too
+            return UnavailableError(
+                f"{target.uri} shows a certificate that is not trusted: "
+                f"{error.certificate_error}; tls_ca= names those who vouch for it"
+            )
         case aiohttp.InvalidURL() | ValueError():
             return InvalidRequestError(f"{target.uri} is no usable URL: {error}")
         case TimeoutError():
