@@ -8,7 +8,6 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv_bridge.environments import requested
-from openenv_bridge.origins import OriginCheck
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
 from openenv_grpc.errors import Effect, InvalidRequestError, OpenEnvError, UnserializableResultError
@@ -107,20 +106,17 @@ HTTP_CODEC = HttpCodec()
 class HttpRoutes:
     """`/reset`, `/step`, `/state`, `/schema`, `/metadata` and `/health`."""
 
-    def __init__(self, host: SessionHost, origins: OriginCheck) -> None:
+    def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._origins = origins
 
     async def reset(self, request: web.Request) -> web.Response:
         """Starts an episode that nobody can go on with: a look at the first observation."""
-        self._origins.check(request)
         spec = self._trainable(request)
         body = await read_body(request, ResetRequest, optional=True)
         return await self._once(spec, Kind.RESET, body.model_dump(exclude_unset=True))
 
     async def step(self, request: web.Request) -> web.Response:
         """Applies an action to a new environment."""
-        self._origins.check(request)
         spec = self._trainable(request)
         body = await read_body(request, StepRequest)
         arguments = StepArguments(

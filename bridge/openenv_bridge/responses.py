@@ -57,6 +57,8 @@ def error_response(error: OpenEnvError) -> web.Response:
         return server_error()
     if status == 422:
         return detail(errors.details(error), status)
+    if status == 401:
+        return detail(error.message, status, **{"WWW-Authenticate": 'Bearer realm="openenv-grpc"'})
     return detail(error.message, status)
 
 

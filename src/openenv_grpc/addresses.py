@@ -25,6 +25,14 @@ def join(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def reachable(address: str) -> str:
+    """Returns where to connect to what was listened on; with all interfaces, loopback is one."""
+    for everywhere, loopback in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+        if address.startswith(everywhere):
+            return loopback + address.removeprefix(everywhere)
+    return address
+
+
 def check_port(host: str, port: int, option: str) -> None:
     """Tries a port, since gRPC does not say what is wrong with one, and logs that besides.
 

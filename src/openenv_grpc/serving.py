@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+import grpc
+
 from openenv_grpc import addresses
+from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.protection import Certificate, FilePath, protect
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
 
@@ -34,8 +37,16 @@ class ServerOptions(TypedDict, total=False):
     host: str
     grpc_port: int | None
     http_port: int | None
-    unix: str | os.PathLike[str] | None
+    unix: FilePath | None
     insecure: bool
+    tokens: str | Sequence[str] | None
+    token_file: FilePath | None
+    tls_cert: FilePath | None
+    tls_key: FilePath | None
+    tls_client_ca: FilePath | None
+    public_url: str | None
+    allowed_hosts: Sequence[str]
+    allowed_origins: Sequence[str]
     mode: ServerMode | str | None
     max_sessions: int | None
     session_timeout_s: float | None
@@ -63,8 +74,16 @@ class Server:
         host: str = "127.0.0.1",
         grpc_port: int | None = 50051,
         http_port: int | None = 8000,
-        unix: str | os.PathLike[str] | None = None,
+        unix: FilePath | None = None,
         insecure: bool = False,
+        tokens: str | Sequence[str] | None = None,
+        token_file: FilePath | None = None,
+        tls_cert: FilePath | None = None,
+        tls_key: FilePath | None = None,
+        tls_client_ca: FilePath | None = None,
+        public_url: str | None = None,
+        allowed_hosts: Sequence[str] = (),
+        allowed_origins: Sequence[str] = (),
         mode: ServerMode | str | None = None,
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
@@ -76,12 +95,19 @@ class Server:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
-        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that
-        is not loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
+        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
         space of each process of an environment that is isolated so.
+
+        With `tokens`, or those of a `token_file`, one a line, every call needs one; without
+        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
+        not loopback needs a token, or `insecure`, since whoever reaches it drives the
+        environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
+        `tls_client_ca` clients have to show a certificate too. `public_url` is where HTTP is
+        reached from elsewhere. `allowed_hosts` and `allowed_origins` are names of this server and
+        web pages that requests over HTTP may name, beside those of loopback; `*` is any.
 
         Raises:
             ConfigurationError: there is no such environment, or an option makes no sense.
@@ -90,10 +116,22 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
-        if not insecure and not addresses.is_loopback(host):
+        self._protection = protect(
+            tokens=tokens,
+            token_file=token_file,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            allowed_hosts=allowed_hosts,
+            allowed_origins=allowed_origins,
+            public_url=public_url,
+        )
+        self._access = Access(self._protection.tokens, mcp_url=self._mcp_url)
+        if not (insecure or self._access.asks or addresses.is_loopback(host)):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
-                "127.0.0.1, or say insecure (--insecure) if that is meant"
+                "127.0.0.1, have it ask for a token (--token-file), or say insecure (--insecure) "
+                "if that is meant"
             )
         overrides = _given(
             mode=None if mode is None else read_mode(mode),
@@ -180,6 +218,8 @@ class Server:
             max_message_bytes=self._max_message_bytes,
             doors=self._doors,
             on_drain=self._stop_when_drained,
+            access=self._access,
+            credentials=_grpc_credentials(self._protection.certificate),
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -193,11 +233,17 @@ class Server:
             return
         from openenv_bridge import Bridge  # here for the same reason
 
+        protection = self._protection
+        certificate = protection.certificate
         bridge = Bridge(
             self._manager,
             address=self._host,
             port=self._http_port,
             grpc_address=self.grpc_address,
+            access=self._access,
+            allowed_hosts=protection.allowed_hosts,
+            allowed_origins=protection.allowed_origins,
+            ssl_context=None if certificate is None else certificate.context,
             max_message_bytes=self._max_message_bytes,
         )
         await stack.enter_async_context(bridge)
@@ -210,14 +256,31 @@ class Server:
             doors.append(("grpc", self.grpc_address))
         if self._unix is not None:
             doors.append(("grpc", f"unix:{self._unix}"))
-        if self.http_address is not None:
-            base = f"{self.http_address}/{environment}"
+        base = self._http_url()
+        if base:
             doors += [
-                ("http", f"http://{base}"),
-                ("ws", f"ws://{base}/ws"),
-                ("mcp", f"http://{base}/mcp"),
+                ("http", f"{base}/{environment}"),
+                ("ws", f"ws{base.removeprefix('http')}/{environment}/ws"),
+                ("mcp", f"{base}/{environment}/mcp"),
             ]
         return doors
+
+    def _http_url(self) -> str:
+        """Tells where HTTP is reached; nowhere if there is no such door."""
+        if self.http_address is None:
+            return ""
+        if self._protection.public_url:
+            return self._protection.public_url
+        scheme = "http" if self._protection.certificate is None else "https"
+        return f"{scheme}://{addresses.reachable(self.http_address)}"
+
+    def _mcp_url(self, environment: str) -> str:
+        """Tells where the tools of an environment are; nowhere if there is no such door."""
+        base = self._http_url()
+        if not base:
+            return ""
+        is_default = environment == next(iter(self._manager.environments))
+        return f"{base}/mcp" if is_default else f"{base}/{environment}/mcp"
 
     def _stop_when_drained(self, limit_s: float | None) -> None:
         if not self._stopped.is_set():
@@ -293,6 +356,16 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+def _grpc_credentials(certificate: Certificate | None) -> grpc.ServerCredentials | None:
+    if certificate is None:
+        return None
+    return grpc.ssl_server_credentials(
+        [(certificate.key, certificate.chain)],
+        root_certificates=certificate.client_ca,
+        require_client_auth=certificate.client_ca is not None,
+    )
 
 
 def _definition(target: Target) -> EnvironmentDefinition:

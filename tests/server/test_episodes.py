@@ -88,11 +88,6 @@ async def test_the_same_seed_draws_the_same(stub: Any) -> None:
             "CONSTRUCTION_FAILED",
         ),
         (
-            lambda s, i: s.Open(episode_pb2.OpenRequest(agent_access=True)),
-            "UNIMPLEMENTED",
-            "NOT_SUPPORTED",
-        ),
-        (
             lambda s, i: s.Open(episode_pb2.OpenRequest(idle_timeout={"seconds": -1})),
             "INVALID_ARGUMENT",
             "INVALID_REQUEST",
@@ -100,7 +95,7 @@ async def test_the_same_seed_draws_the_same(stub: Any) -> None:
     ],
     ids=[
         "no_session", "bad_json", "bad_action", "id_ahead", "negative_id", "no_environment",
-        "not_built", "agent_access", "negative_idle",
+        "not_built", "negative_idle",
     ],
 )  # fmt: skip
 async def test_a_failed_call_ends_with_a_status_and_our_error(

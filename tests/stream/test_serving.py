@@ -220,7 +220,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
         lambda open_: setattr(open_, "snapshot_id", "s"),
         lambda open_: setattr(open_, "progress", True),
         lambda open_: setattr(open_, "events", True),
-        lambda open_: setattr(open_, "agent_access", True),
     ],
 )
 async def test_an_open_that_asks_for_what_is_not_offered_is_refused(

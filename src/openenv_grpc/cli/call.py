@@ -10,6 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
+from openenv_grpc.cli.credentials import (
+    Credentials,
+    TlsCaOption,
+    TlsCertOption,
+    TlsKeyOption,
+    TokenFileOption,
+    TokenOption,
+    credentials,
+)
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
 from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
@@ -72,6 +81,11 @@ def call(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for an answer.")
     ] = 60.0,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    tls_ca: TlsCaOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
@@ -83,7 +97,12 @@ def call(
     """
     given = arguments or []
     options = None if no_reset else _object(reset, "options of the reset")
-    server = _Server(url=url, environment=env, timeout_s=timeout)
+    server = _Server(
+        url=url,
+        environment=env,
+        timeout_s=timeout,
+        credentials=credentials(token, token_file, tls_ca, tls_cert, tls_key),
+    )
     match what:
         case What.RESET:
             texts = _take(given, 0, 1)
@@ -114,17 +133,24 @@ class _Server:
     url: str
     environment: str
     timeout_s: float
+    credentials: Credentials
 
     def client(self) -> GenericEnvClient:
         """Makes a client for a trainer."""
         return GenericEnvClient(
-            base_url=self.url, message_timeout_s=self.timeout_s, environment=self.environment
+            base_url=self.url,
+            message_timeout_s=self.timeout_s,
+            environment=self.environment,
+            **self.credentials,
         )
 
     def tools(self) -> MCPToolClient:
         """Makes a client for an agent."""
         return MCPToolClient(
-            base_url=self.url, message_timeout_s=self.timeout_s, environment=self.environment
+            base_url=self.url,
+            message_timeout_s=self.timeout_s,
+            environment=self.environment,
+            **self.credentials,
         )
 
 
@@ -138,7 +164,9 @@ async def _step(server: _Server, options: Fields | None, actions: list[Fields]) 
     from openenv_grpc.cli.actions import check_action
     from openenv_grpc.client.catalog import describe
 
-    described = await describe(server.url, server.environment, timeout_s=server.timeout_s)
+    described = await describe(
+        server.url, server.environment, timeout_s=server.timeout_s, **server.credentials
+    )
     for action in actions:
         check_action(action, described[0].schemas.get("action", {}))
     async with server.client() as client:

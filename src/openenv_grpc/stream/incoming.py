@@ -57,7 +57,6 @@ _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
     "snapshot_id": lambda message: bool(message.snapshot_id),
     "progress": lambda message: message.progress,
     "events": lambda message: message.events,
-    "agent_access": lambda message: message.agent_access,
 }
 
 

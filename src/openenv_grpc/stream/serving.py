@@ -11,6 +11,7 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
@@ -44,7 +45,7 @@ from openenv_grpc.wire.operations import failed_outcome
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume")
+FEATURES = ("evaluate", "resume", "agent_access")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
@@ -82,9 +83,11 @@ async def serve_stream(
     peer: str,
     limits: StreamLimits | None = None,
     stopping: asyncio.Future[None] | None = None,
+    access: Access | None = None,
 ) -> None:
     """Serves a stream until its end, then ends its sessions, or detaches those with a window.
 
+    `access` is what agents of its sessions get; that the client may be here is for its door to see.
     When the client ends its side, or `stopping` is done, operations under way are still done and
     answered. No other code may read or write the duplex.
 
@@ -93,7 +96,7 @@ async def serve_stream(
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
-        stream = _ServerStream(host, attachment, limits or StreamLimits())
+        stream = _ServerStream(host, attachment, limits or StreamLimits(), access or Access())
         if stopping is None:
             await stream.run(duplex)
             return
@@ -115,8 +118,11 @@ class _Held:
 
 
 class _ServerStream:
-    def __init__(self, host: SessionHost, attachment: Attachment, limits: StreamLimits) -> None:
+    def __init__(
+        self, host: SessionHost, attachment: Attachment, limits: StreamLimits, access: Access
+    ) -> None:
         self._host = host
+        self._grant = access.grant_of(host)
         self._attachment = attachment
         self._limits = limits
         self._outbox = Outbox()
@@ -233,6 +239,8 @@ class _ServerStream:
         refuse_what_is_not_offered(operation.open)
         resume = read_resume(operation.open)
         opening = read_operation(operation, "open")
+        if operation.open.agent_access:
+            opening.context = self._grant
         self._start(held, operation.open.environment, opening, resume)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
