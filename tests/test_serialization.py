@@ -150,7 +150,9 @@ def test_plain_values_keep_numbers_that_json_lacks() -> None:
 
 
 @pytest.mark.parametrize("convert", [dump_json, to_plain])
-@pytest.mark.parametrize("value", [object(), b"\xff", {"a": object()}], ids=["object", "bytes", "nested"])
+@pytest.mark.parametrize(
+    "value", [object(), b"\xff", {"a": object()}], ids=["object", "bytes", "nested"]
+)
 def test_what_json_cannot_carry_is_said_to_have_happened(convert: Any, value: object) -> None:
     with pytest.raises(UnserializableResultError) as raised:
         convert(value)

@@ -7,7 +7,9 @@ import socket
 from pathlib import Path
 
 import aiohttp
+import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from echo_env import EchoAction, EchoEnv
 from echo_env.models import EchoObservation
@@ -15,6 +17,7 @@ from echo_env.server.echo_environment import EchoEnvironment
 from openenv_grpc import GenericEnvClient, Server, create_app
 from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError, ModeForbidsError, SessionCapacityError
+from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc
 
 LOOPBACK = "127.0.0.1"
 
@@ -135,6 +138,36 @@ async def test_leaving_the_block_closes_doors_and_environments() -> None:
     await client.close()
 
 
+async def test_a_server_that_drains_stops_once_its_sessions_have_ended() -> None:
+    async with Server(echo(), grpc_port=0, http_port=None) as server:
+        async with EchoEnv(base_url=f"grpc://{server.grpc_address}") as client:
+            await client.reset()
+            await drain(server, admin_pb2.DrainRequest())
+            await client.step(EchoAction(message="still here"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(server.wait_stopped(), 0.5)
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
+async def test_a_server_that_drains_waits_no_longer_than_it_was_told() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
+        await drain(server, admin_pb2.DrainRequest(limit_timeout=Duration(nanos=1)))
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
+async def drain(server: Server, request: admin_pb2.DrainRequest) -> None:
+    assert server.grpc_address is not None
+    async with grpc.aio.insecure_channel(server.grpc_address) as channel:
+        response = await admin_pb2_grpc.AdminServiceStub(channel).Drain(request)
+    assert response.session_count == 1
+
+
 @pytest.mark.parametrize("door", ["grpc_port", "http_port"])
 async def test_a_port_in_use_is_told_and_the_other_doors_are_closed_again(door: str) -> None:
     other = {"grpc_port": "http_port", "http_port": "grpc_port"}[door]
@@ -178,6 +211,21 @@ async def test_listening_beyond_this_machine_can_be_meant() -> None:
             http.get(f"http://127.0.0.1:{port}/health") as response,
         ):
             assert response.status == 200
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+async def test_an_address_that_is_not_this_machines_is_told(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot listen on"):
+        async with Server(echo(), host=host, grpc_port=0, http_port=0, insecure=True):
+            pass
+
+
+async def test_localhost_is_this_machine() -> None:
+    async with (
+        Server(echo(), host="localhost", grpc_port=0, http_port=0) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
 
 
 async def test_ipv6_loopback_is_written_in_brackets() -> None:

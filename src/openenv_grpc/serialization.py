@@ -109,10 +109,10 @@ def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict
         UnserializableResultError: the value is no pydantic model, nor anything that dumps like one.
     """
     if isinstance(value, BaseModel):
-        fields = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
-        return fields  # type: ignore[no-any-return]  # a model dumps to a dictionary
+        dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
+        return dumped
     try:
-        dumped: dict[str, Any] = value.model_dump()  # type: ignore[attr-defined]  # foreign models
+        dumped = value.model_dump()  # type: ignore[attr-defined]  # foreign models
     except AttributeError as error:
         raise UnserializableResultError(str(error), effect=Effect.DONE) from error
     return {name: field for name, field in dumped.items() if name not in beside}

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import signal
-import socket
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -15,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+from openenv_grpc import addresses
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import ConfigurationError
@@ -92,7 +90,7 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
-        if not insecure and not _is_loopback(host):
+        if not insecure and not addresses.is_loopback(host):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
                 "127.0.0.1, or say insecure (--insecure) if that is meant"
@@ -136,8 +134,8 @@ class Server:
             ConfigurationError: one cannot be opened. Those before it are closed again.
         """
         for port, option in ((self._grpc_port, "--grpc-port"), (self._http_port, "--http-port")):
-            if port:
-                _check_free(self._host, port, option)
+            if port is not None:
+                addresses.check_port(self._host, port, option)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._manager)
             await self._open_grpc(stack)
@@ -165,20 +163,20 @@ class Server:
         await self._stopped.wait()
 
     async def _open_grpc(self, stack: AsyncExitStack) -> None:
-        addresses = []
+        listened = []
         if self._grpc_port is not None:
-            addresses.append(_address(self._host, self._grpc_port))
+            listened.append(addresses.join(self._host, self._grpc_port))
         if self._unix is not None:
-            _refuse_live_socket(self._unix)
-            addresses.append(f"unix:{self._unix}")
-        if not addresses:
+            addresses.check_socket(self._unix)
+            listened.append(f"unix:{self._unix}")
+        if not listened:
             return
         # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.server import GrpcServer
 
         server = GrpcServer(
             self._manager,
-            addresses=addresses,
+            addresses=listened,
             max_message_bytes=self._max_message_bytes,
             doors=self._doors,
             on_drain=self._stop_when_drained,
@@ -188,7 +186,7 @@ class Server:
             stack.callback(self._unix.unlink, missing_ok=True)
             self._unix.chmod(0o600)  # whoever can write to it drives the environments
         if self._grpc_port is not None:
-            self.grpc_address = _address(self._host, server.ports[0])
+            self.grpc_address = addresses.join(self._host, server.ports[0])
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
         if self._http_port is None:
@@ -203,7 +201,7 @@ class Server:
             max_message_bytes=self._max_message_bytes,
         )
         await stack.enter_async_context(bridge)
-        self.http_address = _address(self._host, bridge.port)
+        self.http_address = addresses.join(self._host, bridge.port)
 
     def _doors(self, environment: str) -> list[tuple[str, str]]:
         """Lists where an environment is reached, by protocol."""
@@ -309,42 +307,3 @@ def _definition(target: Target) -> EnvironmentDefinition:
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _check_free(host: str, port: int, option: str) -> None:
-    """Tries a port, since gRPC does not say what is wrong with one, and logs that besides."""
-    try:
-        for family, *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            socket.create_server(address, family=family).close()
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {_address(host, port)}: {error.strerror}; stop what listens there, "
-            f"or choose another port ({option}, 0 for a free one)"
-        ) from error
-
-
-def _refuse_live_socket(path: Path) -> None:
-    """Sees to it that nobody's socket or file is taken away, which binding would do."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise ConfigurationError(f"{path} is there already and is no socket; choose another path")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return  # left behind by a server that was killed
-    raise ConfigurationError(f"a server listens on {path} already; choose another path")

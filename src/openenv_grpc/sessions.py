@@ -234,7 +234,7 @@ class EnvironmentSpec:
     mcp_style: bool = False
     """Whether it has no tools of its own but takes tool actions in `step`."""
     has_tasks: bool = False
-    budgets: Budgets = Budgets()
+    budgets: Budgets = field(default_factory=Budgets)
 
     @cached_property
     def schemas(self) -> dict[str, JsonValue]:
@@ -339,9 +339,10 @@ class Attachment(Protocol):
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
-        `operation` is the `Kind.OPEN` that asked for it, answered by `deliver` once the environment
-        stands or has failed. Other operations may be submitted at once and wait. `on_lost` is called
-        if the session ends and no operation says so: idle, closed by an operator, server stopped.
+        `operation` is the `Kind.OPEN` that asked for it, answered by `deliver` once the
+        environment stands or has failed. Other operations may be submitted at once and wait.
+        `on_lost` is called if the session ends and no operation says so: idle, closed by an
+        operator, server stopped.
 
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError.
@@ -366,13 +367,17 @@ class SessionHost(Protocol):
         ...
 
     def attach(self, *, peer: str) -> AbstractAsyncContextManager[Attachment]:
-        """Holds sessions for a connection. Leaving the block ends them and waits for their close,
-        up to the host's limit."""
+        """Holds sessions for a connection.
+
+        Leaving the block ends them and waits for their close, up to the host's limit.
+        """
         ...
 
     def transient(self, environment: str = "") -> AbstractAsyncContextManager[SessionPort]:
-        """Builds an environment for one request and closes it. Takes no slot. Those that do not
-        support concurrent sessions are used one at a time."""
+        """Builds an environment for one request and closes it.
+
+        It takes no slot. Those that do not support concurrent sessions are used one at a time.
+        """
         ...
 
     def lease(
@@ -402,7 +407,7 @@ class SessionHost(Protocol):
         ...
 
     def end_session(self, session_id: str, error: OpenEnvError) -> None:
-        """Ends a session at once; whoever holds it is told `error`. Raises `SessionNotFoundError`."""
+        """Ends a session at once; whoever holds it is told. Raises `SessionNotFoundError`."""
         ...
 
     def metadata(self, environment: str = "") -> asyncio.Future[EnvironmentMetadata]:

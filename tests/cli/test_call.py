@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -83,6 +84,20 @@ def test_a_tool_is_called(url: str) -> None:
     (answer,) = answers("call", url, "tool", "echo_with_length", '{"message": "abc"}')
 
     assert answer == {"result": {"message": "abc", "length": 3}}
+
+
+def test_a_tool_is_called_in_production_where_nobody_resets(tmp_path: Path) -> None:
+    with start_server(tmp_path, "echo_env", "--mode", "production") as served:
+        url = f"grpc://{served.address('grpc')}"
+
+        (answer,) = answers("call", url, "tool", "echo_message", '{"message": "abc"}')
+        (told,) = answers("info", url)
+        refused = run("call", url, "reset")
+
+    assert answer == {"result": "abc"}
+    assert told["mode"] == "production"
+    assert refused.returncode == 1
+    assert "MODE_FORBIDS" in refused.stderr
 
 
 def test_a_person_reads_yaml(grpc_url: str) -> None:

@@ -347,7 +347,10 @@ async def test_a_session_that_an_operator_ends_is_told_as_an_event(
     assert reason(await pipe.ask(stepping(request_id=2))) == "SESSION_NOT_FOUND"
 
 
-async def test_unsent_outcomes_hold_up_the_reading_of_more(host: SessionManager) -> None:
+@pytest.mark.parametrize("messages", [1, 2], ids=["of_one_message", "of_the_next_message"])
+async def test_unsent_outcomes_hold_up_further_operations(
+    host: SessionManager, messages: int
+) -> None:
     async with piped(host, StreamLimits(max_unsent_bytes=1)) as pipe:
         writing, blocked = asyncio.Event(), asyncio.Event()
         write_at_once = pipe.write
@@ -361,10 +364,14 @@ async def test_unsent_outcomes_hold_up_the_reading_of_more(host: SessionManager)
         pipe.send(unknown_session())  # its answer is being written
         async with asyncio.timeout(5):
             await writing.wait()
-        pipe.send(unknown_session())  # its answer is unsent
-        pipe.send(opening(2))
+        unsent = unknown_session()
+        if messages == 1:
+            pipe.send(unsent, opening(2))
+        else:
+            pipe.send(unsent)
+            pipe.send(opening(2))
         async with asyncio.timeout(5):
-            while pipe.unread != 1:
+            while pipe.unread != messages - 1:
                 await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,9 +12,17 @@ import typer
 
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
-from openenv_grpc.errors import ConfigurationError, InvalidRequestError
+from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
 from openenv_grpc.serialization import parse_json_object
 from openenv_grpc.types import JsonValue, StepResult
+
+# What follows `\b` is shown as it stands.
+EXAMPLES = """\b
+Examples:
+  openenv-grpc call grpc://127.0.0.1:50051 reset '{"seed": 7}'
+  openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "a"}' '{"message": "b"}'
+  openenv-grpc call http://127.0.0.1:8000 tool echo_message '{"message": "hello"}'
+"""
 
 
 class What(enum.StrEnum):
@@ -42,7 +51,7 @@ def call(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[JSON...]",
+            metavar="JSON",
             help="Of reset its options, of step an action or several, of tool its name and "
             "arguments.",
             show_default=False,
@@ -67,15 +76,10 @@ def call(
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
 ) -> None:
-    r"""Reset, step, read or call tools of an environment.
+    """Reset, step, read or call tools of an environment.
 
     Each command opens a session of its own and closes it. `step`, `state` and `tool` reset first,
     since there is no episode yet. An action that does not fit the environment is not sent.
-
-    \b
-    openenv-grpc call grpc://127.0.0.1:50051 reset '{"seed": 7}'
-    openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "hello"}' '{"message": "again"}'
-    openenv-grpc call http://127.0.0.1:8000 tool echo_message '{"message": "hello"}'
     """
     given = arguments or []
     options = None if no_reset else _object(reset, "options of the reset")
@@ -160,7 +164,8 @@ async def _tool(
 ) -> list[Fields]:
     async with server.tools() as client:
         if options is not None:
-            await client.reset(**options)
+            with suppress(ModeForbidsError):  # in production tools are all there is
+                await client.reset(**options)
         return [{"result": await client.call_tool(name, **arguments)}]
 
 

@@ -19,7 +19,7 @@ def serve(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET...",
+            metavar="TARGET",
             help="An installed environment's name, a folder with openenv.yaml, or module:Class. "
             "With several, the first is the default.",
             show_default=False,

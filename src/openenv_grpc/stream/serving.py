@@ -146,8 +146,7 @@ class _ServerStream:
 
     async def _read_from(self, duplex: Duplex) -> None:
         while (data := await duplex.read()) is not None:
-            self._take(data)
-            await self._outbox.below(self._limits.max_unsent_bytes)
+            await self._take(data)
         self._end()
 
     async def _write_to(self, duplex: Duplex) -> None:
@@ -162,7 +161,7 @@ class _ServerStream:
         if self._ended and self._pending == 0:
             self._outbox.close()
 
-    def _take(self, data: bytes) -> None:
+    async def _take(self, data: bytes) -> None:
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:
@@ -173,11 +172,15 @@ class _ServerStream:
             self._greet(request.client)
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
+        limit = self._limits.max_unsent_bytes
         for operation in request.operations:
+            if self._outbox.size_bytes >= limit:
+                await self._outbox.below(limit)
             try:
                 self._operate(operation)
             except OpenEnvError as error:
                 self._fail(operation, error)
+        await self._outbox.below(limit)
 
     def _greet(self, client: session_pb2.ClientHello) -> None:
         limit = client.max_receive_size_bytes or DEFAULT_RECEIVE_BYTES

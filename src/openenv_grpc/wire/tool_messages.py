@@ -81,7 +81,8 @@ def _fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
     if answer.observation is not None:  # without the reward, which is not the agent's to know
         payloads.encode_payload(message.structured, model_fields(answer.observation, beside=BESIDE))
     elif answer.structured_content is not None:
-        payloads.encode_payload(message.structured, answer.structured_content)
+        data = answer.structured_content if answer.data is None else answer.data
+        payloads.encode_payload(message.structured, data)
 
 
 def _fill_content(message: tool_pb2.ToolContent, block: dict[str, JsonValue]) -> None:
