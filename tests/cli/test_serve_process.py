@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from openenv_grpc import GenericEnvClient
+from openenv_grpc.cli.logs import JsonFormatter
 from openenv_grpc.cli.sizes import parse_size
 from openenv_grpc.errors import EnvironmentFailedError, OpenEnvError
+from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
 from tests.cli.conftest import ServeProcess
 from tests.engine.process_environments import gone, gone_by_then, lives
 from tests.served_process import CHECKOUT, ServedProcess
@@ -133,6 +139,10 @@ async def test_a_crash_over_grpc_is_a_typed_error_and_the_next_reset_opens_anew(
             assert caught.value.session_lost
             second = (await client.reset()).observation["pid"]
             assert first != second
+        async with grpc.aio.insecure_channel(served.address("grpc")) as channel:
+            catalog: Any = catalog_pb2_grpc.CatalogServiceStub(channel)
+            described = await catalog.GetEnvironment(catalog_pb2.GetEnvironmentRequest())
+        assert described.environment.capabilities.isolation == "process"
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(timeout=20) == 0
         assert not lives(second)
@@ -175,6 +185,11 @@ def test_a_class_of_the_program_itself_runs_in_a_process_which_ends_with_it(
         assert gone_by_then(*worker)  # though the forked process has the server's pipes
         assert lives(forked)
         os.kill(forked, signal.SIGKILL)
+
+
+def test_a_traceback_from_a_process_is_in_the_json_log() -> None:
+    record = logging.makeLogRecord({"msg": "failed", "exc_text": "Traceback ..."})
+    assert json.loads(JsonFormatter().format(record))["exception"] == "Traceback ..."
 
 
 @pytest.mark.parametrize(

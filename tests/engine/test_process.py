@@ -49,7 +49,7 @@ from tests.engine.process_environments import (
     gone,
     lives,
 )
-from tests.engine.talking import Caller, definition, received, running, send
+from tests.engine.talking import CODEC, Caller, definition, received, running, send
 from tests.environments import Countdown, Described, Tasks, Toolbox
 
 
@@ -68,7 +68,17 @@ async def served(
 async def isolated(factory: Callable[[], Any] = Isolated, **options: Any) -> AsyncIterator[Caller]:
     """A session in a process."""
     async with served(factory, **options) as manager, manager.attach(peer="test") as attachment:
-        yield Caller(attachment.open(""))
+        yield await opened_in(attachment)
+
+
+async def opened_in(attachment: Attachment, **options: Any) -> Caller:
+    """Opens a session and waits for its process, which takes a while on a busy machine."""
+    opening: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    operation = Operation(kind=Kind.OPEN, codec=CODEC)
+    session = attachment.open("", operation=operation, deliver=opening.set_result, **options)
+    async with asyncio.timeout(60):
+        await opening
+    return Caller(session)
 
 
 @asynccontextmanager
@@ -89,7 +99,7 @@ async def held(
 async def test_an_episode_runs_on_the_main_thread_of_a_process_of_its_own() -> None:
     async with served(Isolated) as manager:
         async with manager.attach(peer="test") as attachment:
-            caller, other = (Caller(attachment.open("")) for _ in range(2))
+            caller, other = await opened_in(attachment), await opened_in(attachment)
             elsewhere = (await other.reset())["pid"]
             first = await caller.reset(start=2)
             stepped = await caller.step()
@@ -126,12 +136,14 @@ async def test_what_an_environment_raises_is_told_and_its_traceback_logged(
         assert reply.error.metadata["exception_text"] == "no such move \udcff"
         assert (reply.error.effect, reply.error.session_lost) == (Effect.UNKNOWN, False)
         assert json.loads(reply.content) == {"error": "ENVIRONMENT_FAILED"}
-        assert (await caller.step())["left"] == 1
+        assert (await caller.step("fork"))["left"] == 1
+        assert (await caller.step())["left"] == 0
     record = next(record for record in caplog.records if "environment failed" in record.message)
     assert record.name == "openenv_grpc.engine.performing"
     assert caller.session.id in record.message
     assert record.exc_text is not None
     assert 'raise ValueError("no such move' in record.exc_text
+    assert "from elsewhere" not in caplog.text  # forked processes write to standard error
 
 
 async def test_what_was_wrong_is_told_as_it_would_be_without_a_process() -> None:
@@ -191,7 +203,7 @@ async def test_a_connection_to_tools_is_held_by_one_task_of_the_process(tmp_path
 
 async def test_a_crash_is_one_error_on_one_session() -> None:
     async with served(Isolated) as manager, manager.attach(peer="test") as attachment:
-        other = Caller(attachment.open(""))
+        other = await opened_in(attachment)
         await other.reset()
         for how, exit_code, told in (
             ("leave", 7, "ended with exit status 7"),
@@ -201,7 +213,7 @@ async def test_a_crash_is_one_error_on_one_session() -> None:
         ):
             lost: list[OpenEnvError] = []
             note = partial(_note_loss, lost)
-            broken = Caller(attachment.open("", on_lost=note))
+            broken = await opened_in(attachment, on_lost=note)
             crash, queued = broken.send(Kind.STEP, {"text": how}), broken.send(Kind.STATE)
             error = (await received(crash)).error
             assert isinstance(error, EnvironmentCrashedError)
@@ -226,7 +238,7 @@ def _note_loss(lost: list[OpenEnvError], _: SessionPort, error: OpenEnvError) ->
 async def test_a_process_that_ends_while_nothing_is_asked_takes_its_session_along() -> None:
     async with served(Isolated) as manager, manager.attach(peer="test") as attachment:
         lost: asyncio.Future[OpenEnvError] = asyncio.get_running_loop().create_future()
-        caller = Caller(attachment.open("", on_lost=lambda _, error: lost.set_result(error)))
+        caller = await opened_in(attachment, on_lost=lambda _, error: lost.set_result(error))
         os.kill((await caller.reset())["pid"], 9)
         async with asyncio.timeout(5):
             error = await lost
@@ -235,30 +247,27 @@ async def test_a_process_that_ends_while_nothing_is_asked_takes_its_session_alon
 
 
 async def test_twenty_crashes_leave_nothing_behind() -> None:
-    shared_memory = Path("/dev/shm")
+    def counted() -> tuple[int, int, list[str]]:
+        shared = sorted(path.name for path in Path("/dev/shm").glob("*"))
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), shared
 
-    async def crash(attachment: Attachment) -> None:
-        caller = Caller(attachment.open(""))
-        assert (await caller.step("frame"))["frame"]
-        assert (await caller.ask(Kind.STEP, {"text": "leave"})).error is not None
-
-    def left_over() -> tuple[int, int, list[str]]:
-        listed = sorted(path.name for path in shared_memory.glob("*"))
-        return len(os.listdir("/proc/self/fd")), threading.active_count(), listed
-
-    async with (
-        served(Isolated, process_pool_size=2) as manager,
-        manager.attach(peer="test") as attachment,
-    ):
-        await crash(attachment)
-        before = left_over()
-        for _ in range(20):
-            await crash(attachment)
-        async with asyncio.timeout(5):
-            while left_over() != before:  # the last process's thread may not be through
+    async with asyncio.timeout(90):
+        files, threads, shared = counted()
+        async with (
+            served(Isolated, process_pool_size=1) as manager,
+            manager.attach(peer="test") as attachment,
+        ):
+            for _ in range(20):
+                caller = await opened_in(attachment)
+                assert (await caller.step("frame"))["frame"]
+                assert (await caller.ask(Kind.STEP, {"text": "leave"})).error is not None
+            # The one that waits has a thread, and with it a socket, a pipe and a file.
+            while counted() != (files + 3, threads + 1, shared):
                 await asyncio.sleep(0.005)
-        await children_are(2)  # those that wait
-    assert children() == []
+            assert len(children()) == 1
+        while counted() != (files, threads, shared):
+            await asyncio.sleep(0.005)
+        assert children() == []
 
 
 def children() -> list[str]:
@@ -293,7 +302,7 @@ async def test_a_step_that_never_ends_is_killed_after_its_grace() -> None:
         served(Isolated, stuck_grace_s=0.05) as manager,
         manager.attach(peer="test") as attachment,
     ):
-        caller = Caller(attachment.open("", on_lost=lambda _, error: lost.set_result(error)))
+        caller = await opened_in(attachment, on_lost=lambda _, error: lost.set_result(error))
         pid = (await caller.reset())["pid"]
         async with held(caller, "freeze", timeout_s=1) as (_, reply):
             error = (await received(reply)).error
@@ -397,6 +406,13 @@ async def test_a_session_can_end_while_its_process_starts() -> None:
     async with served(Isolated, close_timeout_s=0.05) as manager:
         async with manager.attach(peer="test") as attachment:
             reset = Caller(attachment.open("")).send(Kind.RESET)
+            opening = Operation(kind=Kind.OPEN, codec=CODEC)
+            reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+            opened = attachment.open("", operation=opening, deliver=reply.set_result)
+            assert opened.cancel_operation(opening) is CancelEffect.STOPPED
+            error = (await received(reply)).error
+            assert error is not None
+            assert (error.reason.name, error.session_lost) == ("CANCELLED", True)
         assert (await received(reset)).error is not None
     assert children() == []
 
@@ -405,10 +421,10 @@ async def test_processes_wait_for_sessions_with_the_environment_imported() -> No
     async with served(Isolated, process_pool_size=1) as manager:
         waiting = await children_are(1)
         async with manager.attach(peer="test") as attachment:
-            first = await Caller(attachment.open("")).reset()
+            first = await (await opened_in(attachment)).reset()
             assert str(first["pid"]) == waiting[0]
             await children_are(2)  # one more waits
-            second = await Caller(attachment.open("")).reset()
+            second = await (await opened_in(attachment)).reset()
             assert str(second["pid"]) in children()
 
 

@@ -31,7 +31,8 @@ _CHUNK_BYTES = 2**18
 _NOT_STARTED = 127  # as shells have it
 
 _START = """
-import os, pickle, sys
+import gc, os, pickle, sys
+gc.disable()
 connection, file, pipe, parent, size = map(int, sys.argv[1:])
 sys.path[:], recipe = pickle.loads(os.pread(file, size, 0))
 from openenv_grpc.engine.process.main import main

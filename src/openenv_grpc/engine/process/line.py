@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import threading
 from collections import deque
@@ -48,10 +49,15 @@ class LogSender(logging.Handler):
     def __init__(self, line: Line) -> None:
         super().__init__()
         self._line = line
+        self._pid = os.getpid()
+        self._elsewhere = logging.StreamHandler()
         self._format = logging.Formatter()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Sends a record, with the text of its traceback."""
+        if record.process != self._pid:  # a process that the environment forked has no line
+            self._elsewhere.handle(record)
+            return
         try:
             trace = record.exc_text
             if record.exc_info and not trace:

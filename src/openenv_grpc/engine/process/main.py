@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import logging
 import pickle
@@ -22,14 +23,16 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     faulthandler.enable()
     recipe: Recipe = pickle.loads(content)
     memory.keep_blocks()
-    if recipe.memory_bytes is not None:
-        memory.limit(recipe.memory_bytes)
     line = Line(socket.socket(fileno=connection), file)
     logging.basicConfig(level=recipe.log_level, handlers=[LogSender(line)])
     try:
+        if recipe.memory_bytes is not None:
+            memory.limit(recipe.memory_bytes)
         registered = recipe.cook()
     except BaseException:  # an author's module may even raise SystemExit
         line.send(FrameKind.FAILED, facts=json.dumps(traceback.format_exc()).encode())
         return
+    gc.freeze()  # what was imported stays: neither the imports nor the steps pay for looking at it
+    gc.enable()
     line.send(FrameKind.WARM)
     Resident(registered, line, redact_errors=recipe.redact_errors).serve()
