@@ -73,8 +73,6 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._size_limit = DEFAULT_MESSAGE_BYTES
-        self.features: frozenset[str] = frozenset()
-        """What the server offers."""
         self.operations_limit = 0
         """How many operations of a session may be in flight; 0 for any number."""
         self.features: frozenset[str] = frozenset()
@@ -110,7 +108,6 @@ class Connection:
         except BaseException:
             await self.close()
             raise
-        self.features = frozenset(greeting.features)
         self.operations_limit = greeting.max_operations_per_session
         self.features = frozenset(greeting.features)
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES

@@ -87,6 +87,10 @@ class House(Protocol):
         """Gives back what the environment took."""
         ...
 
+    def forget(self) -> None:
+        """Drops the environment, which nothing uses any more; its books are kept."""
+        ...
+
 
 class Housing:
     """One environment, from before its constructor to after its close. Implements `House`."""
@@ -235,7 +239,7 @@ class Housing:
 
     def forget(self) -> None:
         """Drops the environment, which nothing uses any more."""
-        self._made = None
+        self._made = self._performer = None
 
     def vacate(self) -> None:
         """Gives the worker back, after what it was given so far."""

@@ -188,6 +188,9 @@ class ProcessHousing:
         if child is not None:
             self._pool.end(child)
 
+    def forget(self) -> None:
+        """Has nothing to drop: the environment ended with its process."""
+
     def _leave(self) -> Child | None:
         child, self._child = self._child, None
         self._settled = None
