@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from aiohttp import web
@@ -10,7 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from openenv_bridge.environments import requested
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
-from openenv_grpc.errors import Effect, InvalidRequestError, OpenEnvError, UnserializableResultError
+from openenv_grpc.errors import (
+    Effect,
+    EnvironmentFailedError,
+    InvalidRequestError,
+    OpenEnvError,
+    UnserializableResultError,
+)
 from openenv_grpc.serialization import dump_json, model_fields
 from openenv_grpc.sessions import (
     EnvironmentSpec,
@@ -26,6 +33,8 @@ from openenv_grpc.sessions import (
     ask,
 )
 from openenv_grpc.types import JsonValue, ServerMode
+
+logger = logging.getLogger(__name__)
 
 HEALTHY = b'{"status":"healthy"}'
 UNHEALTHY = b'{"status":"unhealthy"}'
@@ -120,8 +129,7 @@ class HttpRoutes:
         spec = self._trainable(request)
         body = await read_body(request, StepRequest)
         arguments = StepArguments(
-            # Read before anything is built, as in the reference.
-            action=spec.action_reader.from_value(body.action),
+            action=_read_action(spec, body.action),
             keywords=body.model_dump(exclude_unset=True, exclude={"action"}),
         )
         return await self._once(spec, Kind.STEP, arguments)
@@ -161,3 +169,15 @@ class HttpRoutes:
         if reply.error is not None:
             return error_response(reply.error)
         return json_response(reply.content)
+
+
+def _read_action(spec: EnvironmentSpec, value: JsonValue) -> Any:
+    """Reads an action before anything is built, as the reference does."""
+    try:
+        return spec.action_reader.from_value(value)
+    except OpenEnvError:
+        raise
+    except BaseException as error:  # a validator may raise anything, even what ends an event loop
+        kind = type(error).__name__
+        logger.exception("action not read environment=%s", spec.name)
+        raise EnvironmentFailedError(f"{kind} while the action was read") from error

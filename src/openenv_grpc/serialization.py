@@ -120,14 +120,10 @@ def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict
 
 def error_details(error: ValidationError, *, url: bool = True) -> list[dict[str, JsonValue]]:
     """Returns pydantic's list of what was wrong, such that JSON can carry it."""
-    details = error.errors(include_url=url)
-    for entry in details:
-        if "ctx" in entry:
-            entry["ctx"] = {
-                key: str(fact) if isinstance(fact, Exception) else fact
-                for key, fact in entry["ctx"].items()
-            }
-    return [dict(entry) for entry in details]
+    details: list[dict[str, JsonValue]] = to_jsonable_python(
+        error.errors(include_url=url), fallback=str
+    )
+    return details
 
 
 def violations(error: ValidationError) -> tuple[Violation, ...]:

@@ -483,3 +483,22 @@ async def test_thousands_of_operations_of_many_sessions_are_answered_in_order(pi
             assert outcome.WhichOneof("kind") == "step"
             last[outcome.session] += 1
             assert outcome.request_id == last[outcome.session]
+
+
+async def test_a_message_of_very_many_operations_leaves_others_their_turn(pipe: Pipe) -> None:
+    turns = 0
+    over = asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    pipe.send(*[session_pb2.Operation()] * 20_000)
+    for _ in range(20_000):
+        assert reason(await pipe.outcome()) == "INVALID_REQUEST"
+    over.set()
+    await beside
+    assert turns > 30

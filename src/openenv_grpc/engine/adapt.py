@@ -48,12 +48,14 @@ class Method:
     accepted: frozenset[str]
     """Names of the keywords that it takes."""
     accepts_any: bool
+    given: frozenset[str]
+    """Names of what it is given by position, and so takes no keyword of."""
 
     def accepts(self, keyword: str) -> bool:
         """Tells whether it takes a keyword."""
-        return self.accepts_any or keyword in self.accepted
+        return keyword in self.accepted or (self.accepts_any and keyword not in self.given)
 
-    def call(self, target: object, *arguments: object, **keywords: object) -> Any:
+    def call(self, target: object, /, *arguments: object, **keywords: object) -> Any:
         """Calls it; returns an awaitable if it is asynchronous."""
         return getattr(target, self.name)(*arguments, **keywords)
 
@@ -167,7 +169,7 @@ def _method(cls: type, name: str) -> Method:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # callables written in C may not tell
-        return Method(name, _is_async(function), frozenset(), accepts_any=True)
+        return Method(name, _is_async(function), frozenset(), accepts_any=True, given=frozenset())
     # The first is `self`, and the second of a step its action, whatever their names.
     skipped = 2 if name in ("step", "step_async") else 1
     return Method(
@@ -179,6 +181,11 @@ def _method(cls: type, name: str) -> Method:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         ),
         any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
+        frozenset(
+            parameter.name
+            for parameter in parameters[:skipped]
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from openenv_grpc.engine import adapt
@@ -151,7 +151,7 @@ class Housing:
             return
         try:
             context = adapt.tool_session(outcome.instance.environment)
-        except Exception as error:  # an environment may raise anything
+        except BaseException as error:  # SystemExit would end the event loop
             self._settle(error)
             return
         if context is None or self._retired:
@@ -196,7 +196,7 @@ class Housing:
             self._tools.stop_entering()
 
     async def close(self) -> None:
-        """Closes the environment. Cancelling this gives up waiting, not closing."""
+        """Closes the environment. Cancelling this gives up waiting for what does not end."""
         if self._tools is not None:
             await self._tools.leave()
         made = self._made
@@ -204,7 +204,7 @@ class Housing:
         if made is not None and close is not None:
             if close.asynchronous:
                 self._made = None
-                await made.close_async()
+                await _apart(made.close_async())
             else:
                 await self._on_worker(self._close_made)
         self.vacate()
@@ -252,10 +252,20 @@ async def awaited(performer: Performer, operation: Operation) -> Outcome | BaseE
     """Does an operation that is awaited; returns even what ends a program."""
     try:
         return await performer.perform_async(operation)
-    except (asyncio.CancelledError, GeneratorExit):
+    except asyncio.CancelledError:
         raise
     except BaseException as error:  # else SystemExit would end the event loop
         return error
+
+
+async def _apart(closing: Coroutine[Any, Any, None]) -> None:
+    """Waits for an author's coroutine, which may cancel its own task, or ignore being cancelled."""
+    task = asyncio.get_running_loop().create_task(closing)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
 
 
 def _ignore(_: Any, outcome: Any) -> None:

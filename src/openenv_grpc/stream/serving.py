@@ -50,6 +50,9 @@ FEATURES = ("evaluate", "resume", "agent_access")
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
 
+OPERATIONS_AT_ONCE = 512
+"""Operations of one message that are taken before others on the loop have their turn."""
+
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
 
 
@@ -189,7 +192,9 @@ class _ServerStream:
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
-        for operation in request.operations:
+        for index, operation in enumerate(request.operations, start=1):
+            if index % OPERATIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
             try:
