@@ -17,7 +17,8 @@ from pydantic import ConfigDict
 
 from openenv_grpc import Action, Environment, Observation, State
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
-from openenv_grpc.sessions import Kind, Operation, SessionPort, ask
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import ConnectCodec
 

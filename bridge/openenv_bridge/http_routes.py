@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from openenv_bridge.environments import requested
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     Effect,
     EnvironmentFailedError,
@@ -18,20 +19,18 @@ from openenv_grpc.errors import (
     OpenEnvError,
     UnserializableResultError,
 )
-from openenv_grpc.serialization import dump_json, model_fields
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
+from openenv_grpc.operations import (
     Kind,
     Observed,
     Operation,
     ResetArguments,
     Result,
-    SessionHost,
     StateRead,
     StepArguments,
     ToolCall,
-    ask,
 )
+from openenv_grpc.serialization import dump_json, model_fields
+from openenv_grpc.sessions import SessionHost, ask
 from openenv_grpc.types import JsonValue, ServerMode
 
 logger = logging.getLogger(__name__)

@@ -17,13 +17,15 @@ from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_methods import CLOSE, CREATE, close_operation, not_ready, tool_operation
 from openenv_bridge.responses import json_response
 from openenv_grpc.access import Access, Agent, Principal, tools_session
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     OpenEnvError,
     PermissionDeniedError,
     Reason,
     RequestConflictError,
 )
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Operation, SessionHost, ask
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import SessionHost, ask
 
 
 class McpHttp:

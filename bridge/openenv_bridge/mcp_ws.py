@@ -11,8 +11,10 @@ from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_methods import CLOSE, CREATE, plan_on_socket, tool_operation
 from openenv_bridge.sockets import Socket
 from openenv_grpc.access import Agent, tools_session
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, PermissionDeniedError
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Operation, Reply, SessionHost, SessionPort
+from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.sessions import SessionHost, SessionPort
 
 
 async def serve_mcp_socket(

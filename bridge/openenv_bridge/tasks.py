@@ -10,17 +10,11 @@ from pydantic import BaseModel, ConfigDict
 from openenv_bridge.environments import requested
 from openenv_bridge.http_routes import HttpCodec
 from openenv_bridge.responses import detail, error_response, json_response, read_body
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Reason
+from openenv_grpc.operations import Kind, Operation, Result, TaskQuery
 from openenv_grpc.serialization import dump_json
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Kind,
-    Operation,
-    Result,
-    SessionHost,
-    TaskQuery,
-    ask,
-)
+from openenv_grpc.sessions import SessionHost, ask
 from openenv_grpc.types import JsonValue
 
 SPLIT_TYPES = frozenset({"train", "validation", "test"})

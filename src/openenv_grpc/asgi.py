@@ -13,7 +13,8 @@ from yarl import URL
 
 from openenv_bridge import Bridge
 from openenv_grpc.access import Access, environment_tokens
-from openenv_grpc.engine import EnvironmentDefinition, SessionManager
+from openenv_grpc.definition import EnvironmentDefinition
+from openenv_grpc.engine import SessionManager
 from openenv_grpc.errors import ConfigurationError
 
 Message = MutableMapping[str, Any]

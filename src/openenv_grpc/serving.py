@@ -16,7 +16,7 @@ import grpc
 from openenv_grpc import addresses
 from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
-from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.protection import Certificate, FilePath, protect
 from openenv_grpc.targets import load
@@ -139,6 +139,9 @@ class Server:
             session_timeout_s=session_timeout_s,
             isolation=isolation,
         )
+        # Here, so that importing the package, which exports `Server`, stays quick.
+        from openenv_grpc.engine import EngineSettings, SessionManager
+
         settings = EngineSettings(
             redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
         )
@@ -209,7 +212,6 @@ class Server:
             listened.append(f"unix:{self._unix}")
         if not listened:
             return
-        # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.server import GrpcServer
 
         server = GrpcServer(

@@ -16,7 +16,8 @@ from openenv_bridge.binary_ws import SUBPROTOCOL
 from openenv_bridge.jsonrpc import JSON_RPC_CODEC, ReplyTo
 from openenv_grpc.access import Access
 from openenv_grpc.engine import EnvironmentDefinition
-from openenv_grpc.sessions import Kind, Operation, SessionPort, ask
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from openenv_grpc.v1 import session_pb2
 from tests.bridge.conftest import Serve, Served, talk

@@ -30,7 +30,8 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from openenv_grpc import Action, Environment, Observation, State
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
-from openenv_grpc.sessions import Kind, Operation, ask
+from openenv_grpc.operations import (Kind, Operation)
+from openenv_grpc.sessions import ask
 from tests.engine.talking import CODEC
 
 class Pid(Observation):

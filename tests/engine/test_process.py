@@ -26,15 +26,8 @@ from openenv_grpc.errors import (
     OpenEnvError,
     OperationCancelledError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    CancelEffect,
-    Kind,
-    Operation,
-    Reply,
-    SessionPort,
-    TaskQuery,
-)
+from openenv_grpc.operations import Kind, Operation, Reply, TaskQuery
+from openenv_grpc.sessions import Attachment, CancelEffect, SessionPort
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from tests.engine.process_environments import (
     AsyncIsolated,

@@ -21,7 +21,7 @@ from openenv_grpc.engine.process.frames import (
     write_operation,
 )
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 from tests.engine.talking import CODEC, JsonCodec
 
 

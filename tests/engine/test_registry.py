@@ -7,12 +7,12 @@ import pytest
 
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.engine.registry import EnvironmentDefinition, register
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
     ConfigurationError,
     InvalidActionError,
 )
-from openenv_grpc.sessions import EnvironmentSpec
 from openenv_grpc.tools import CallToolAction, CallToolObservation, ListToolsAction
 from openenv_grpc.types import Action, Budgets, Observation
 from tests.engine.process_environments import Isolated

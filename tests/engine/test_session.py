@@ -28,7 +28,8 @@ from openenv_grpc.errors import (
     SessionClosedError,
     UnserializableResultError,
 )
-from openenv_grpc.sessions import CancelEffect, Kind, SessionState
+from openenv_grpc.operations import Kind
+from openenv_grpc.sessions import CancelEffect, SessionState
 from openenv_grpc.types import ServerMode
 from tests.engine.talking import (
     Caller,

@@ -12,7 +12,7 @@ from typing import Any
 
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
-from openenv_grpc.sessions import StateRead
+from openenv_grpc.operations import StateRead
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})

@@ -6,18 +6,10 @@ import asyncio
 from contextlib import AbstractAsyncContextManager
 
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Kind,
-    Operation,
-    ResetArguments,
-    Result,
-    SessionPort,
-    StepArguments,
-    ToolCall,
-    ask,
-)
+from openenv_grpc.operations import Kind, Operation, ResetArguments, Result, StepArguments, ToolCall
+from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.types import EnvironmentMetadata
 
 

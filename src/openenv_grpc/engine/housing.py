@@ -14,7 +14,7 @@ from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 

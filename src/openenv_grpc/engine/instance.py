@@ -17,7 +17,7 @@ from openenv_grpc.errors import (
     InvalidRequestError,
     NotSupportedError,
 )
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Evaluated,
     Kind,
     Observed,

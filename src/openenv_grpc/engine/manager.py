@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from types import TracebackType
 from typing import Any
 
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
@@ -18,7 +19,6 @@ from openenv_grpc.engine.idle import IdleWatch
 from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
 from openenv_grpc.engine.registry import (
     EngineSettings,
-    EnvironmentDefinition,
     RegisteredEnvironment,
     register_all,
 )
@@ -26,6 +26,7 @@ from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DrainingError,
     EnvironmentNotFoundError,
@@ -33,14 +34,8 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    Deliver,
-    EnvironmentSpec,
-    Operation,
-    SessionInfo,
-    SessionPort,
-)
+from openenv_grpc.operations import Deliver, Operation
+from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
 from openenv_grpc.types import EnvironmentMetadata
 
 

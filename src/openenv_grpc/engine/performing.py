@@ -22,7 +22,7 @@ from openenv_grpc.errors import (
     ToolNotFoundError,
     UnserializableResultError,
 )
-from openenv_grpc.sessions import Kind, Operation, Result
+from openenv_grpc.operations import Kind, Operation, Result
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import Shape
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
 from openenv_grpc.serialization import ActionReader
-from openenv_grpc.sessions import EnvironmentSpec
 from openenv_grpc.tools import TOOL_ACTIONS
-from openenv_grpc.types import Action, Budgets, ServerMode, State
+from openenv_grpc.types import Action, Budgets
 
 DEFAULT_SESSIONS = 256
 """Sessions of an environment that supports several, if nobody says otherwise."""
@@ -56,29 +57,6 @@ class EngineSettings:
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
     """Answers of ended sessions that are kept, all together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentDefinition:
-    """An environment as its author or a command line hands it in."""
-
-    factory: Callable[[], Any]
-    """The class, or a function that builds an instance."""
-    action_type: Any
-    observation_type: type[BaseModel]
-    state_type: type[BaseModel] = State
-    reset_observation_type: type[BaseModel] | None = None
-    """Where a reset returns another class than a step."""
-    name: str | None = None
-    """`None` takes the factory's name."""
-    max_sessions: int | None = None
-    """`None` takes the settings', else `MAX_CONCURRENT_ENVS` of the process's environment, else 256
-    for classes that support concurrent sessions, else 1."""
-    session_timeout_s: float | None = None
-    """`None` takes the settings'."""
-    mode: ServerMode = ServerMode.SIMULATION
-    isolation: str | None = None
-    """`thread`, `process`, `shared` or `inline`; `None` takes the settings', else the class's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,19 +19,10 @@ from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
-from openenv_grpc.sessions import (
-    CancelEffect,
-    Closed,
-    Deliver,
-    EnvironmentSpec,
-    Kind,
-    Opened,
-    Operation,
-    SessionInfo,
-    SessionPort,
-    SessionState,
-)
+from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
+from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,10 @@ from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
-from openenv_grpc.sessions import CancelEffect, Deliver, EnvironmentSpec, Operation, Reply
+from openenv_grpc.operations import Deliver, Operation, Reply
+from openenv_grpc.sessions import CancelEffect
 
 
 class Performer(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DeadlineExceededError,
     DrainingError,
@@ -22,7 +23,7 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     SessionTakenOverError,
 )
-from openenv_grpc.sessions import TRAINER_KINDS, EnvironmentSpec, Kind, Operation
+from openenv_grpc.operations import TRAINER_KINDS, Kind, Operation
 from openenv_grpc.types import ServerMode
 
 

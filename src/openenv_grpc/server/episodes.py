@@ -15,9 +15,10 @@ from openenv_grpc.errors import (
     OperationCancelledError,
     SessionNotFoundError,
 )
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import raw_method, time_for
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
+from openenv_grpc.sessions import SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import episode_pb2
 from openenv_grpc.wire.durations import read_duration

@@ -10,10 +10,11 @@ import grpc
 
 from openenv_grpc.access import Access, tools_session
 from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import raw_method, raw_streaming_method, time_for, token_of
 from openenv_grpc.server.recorded_calls import RecordedCalls
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
+from openenv_grpc.sessions import SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire.tool_messages import ToolCodec

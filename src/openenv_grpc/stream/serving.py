@@ -22,16 +22,8 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     UnavailableError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    Deliver,
-    Kind,
-    Operation,
-    Reply,
-    Resume,
-    SessionHost,
-    SessionPort,
-)
+from openenv_grpc.operations import Deliver, Kind, Operation, Reply
+from openenv_grpc.sessions import Attachment, Resume, SessionHost, SessionPort
 from openenv_grpc.stream.incoming import (
     read_operation,
     read_resume,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from openenv_grpc.access import Grant
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.serialization import BESIDE, model_fields
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Closed,
-    EnvironmentSpec,
     Evaluated,
     Observed,
     Opened,
@@ -20,6 +19,7 @@ from openenv_grpc.sessions import (
     StepArguments,
     ToolCall,
 )
+from openenv_grpc.serialization import BESIDE, model_fields
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status

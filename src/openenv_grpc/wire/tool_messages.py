@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.serialization import BESIDE, dump_json, model_fields
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
+from openenv_grpc.operations import (
     Operation,
     ResetArguments,
     Result,
@@ -15,6 +14,7 @@ from openenv_grpc.sessions import (
     ToolCall,
     ToolsListed,
 )
+from openenv_grpc.serialization import BESIDE, dump_json, model_fields
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import tool_pb2

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 
 INLINE_BYTES = 64 * 2**10
 """Contents from here on go through the file."""

@@ -16,8 +16,9 @@ from openenv_grpc.engine.process.child import Child
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_error, write_operation
 from openenv_grpc.engine.process.pool import ProcessPool
 from openenv_grpc.engine.worker import Done
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections import deque
 
 from openenv_grpc.engine.process.child import Child
 from openenv_grpc.engine.process.frames import FrameKind
-from openenv_grpc.sessions import Codec
+from openenv_grpc.operations import Codec
 
 
 class ProcessPool:

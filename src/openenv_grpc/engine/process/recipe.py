@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from typing import Any
 
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine.registry import (
     EngineSettings,
-    EnvironmentDefinition,
     RegisteredEnvironment,
     register,
 )

@@ -23,7 +23,7 @@ from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_operation, write_error
 from openenv_grpc.engine.process.line import Line
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 
