@@ -9,8 +9,9 @@ PYTHON ?= python3
 ENV ?= echo_env
 GRPC_PORT ?= 50051
 HTTP_PORT ?= 8000
-# Handed to pytest by `make test`.
+# Handed to pytest by `make test`, and to the benchmark by `make bench`.
 TESTS ?=
+BENCH ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,8 +71,8 @@ test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: bench
-bench: install $(STAMPS)/reference ## measure against the reference, side by side
-	$(BIN)/python bench/run.py
+bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
+	$(BIN)/python -m bench $(BENCH)
 
 .PHONY: docs
 docs: $(STAMPS)/docs ## build the documentation into site/
@@ -102,7 +103,7 @@ $(STAMPS)/dev: pyproject.toml constraints.txt | $(BIN)/python
 	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/dev
-	$(PIP) install --group docs
+	$(PIP) install --constraint constraints.txt --group docs
 	@mkdir -p $(STAMPS) && touch $@
 
 $(GENERATED): $(PROTOS) | $(STAMPS)/dev

@@ -78,6 +78,7 @@ class GenerateHook(BuildHookInterface[Any]):
     """Has hatchling generate before it packs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Generates, and adds what was generated to the wheel."""
         generate()
         build_data["artifacts"].append(f"src/{PACKAGE}/*")
 

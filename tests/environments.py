@@ -116,6 +116,8 @@ class Failing(Countdown):
                 raise SystemExit(3)
             case "interrupt":
                 raise KeyboardInterrupt
+            case "generator":
+                raise GeneratorExit
             case "dictionary":
                 return {"left": 1}  # type: ignore[return-value]  # what an author may do wrong
             case "state":

@@ -245,6 +245,34 @@ async def test_a_refused_handshake_is_refused(host: Host, app: App) -> None:
     assert caught.value.status == 403
 
 
+async def test_an_app_asks_for_the_token_of_its_environment(
+    host: Host, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENENV_GRPC_TOKEN", "the-trainers-token")
+    async with host(app) as url, aiohttp.ClientSession() as http:
+        async with http.post(f"{url}/reset") as response:
+            assert response.status == 401
+            assert response.headers["WWW-Authenticate"].startswith("Bearer")
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await http.ws_connect(f"{url}/ws")
+        headers = {"Authorization": "Bearer the-trainers-token"}
+        async with http.post(f"{url}/reset", headers=headers) as response:
+            assert response.status == 200
+        protocols = ["openenv-grpc.json", "openenv-grpc.bearer.the-trainers-token"]
+        async with http.ws_connect(f"{url}/ws", protocols=protocols) as socket:
+            assert socket.protocol == "openenv-grpc.json"
+
+
+async def test_an_app_answers_whatever_host_its_server_is_asked_for(host: Host, app: App) -> None:
+    async with host(app) as url, aiohttp.ClientSession(headers={"Host": "lab.example"}) as http:
+        async with http.post(f"{url}/reset") as response:
+            assert response.status == 200
+        async with http.ws_connect(f"{url}/ws"):
+            pass
+        async with http.post(f"{url}/reset", headers={"Origin": "http://lab.example"}) as response:
+            assert response.status == 403
+
+
 async def test_a_socket_that_breaks_off_ends_its_session(host: Host) -> None:
     closed = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -186,7 +186,9 @@ def low_level_server() -> Any:
     return server
 
 
-@pytest.mark.parametrize("server", [object(), {}, "http://127.0.0.1:1/mcp"], ids=["object", "dictionary", "url"])
+@pytest.mark.parametrize(
+    "server", [object(), {}, "http://127.0.0.1:1/mcp"], ids=["object", "dictionary", "url"]
+)
 def test_anything_else_is_refused(server: object) -> None:
     with pytest.raises(TypeError, match="has to be a server of the package `mcp` or `fastmcp`"):
         open_session(server)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from openenv_grpc.errors import (
     Effect,
@@ -150,7 +151,9 @@ def test_plain_values_keep_numbers_that_json_lacks() -> None:
 
 
 @pytest.mark.parametrize("convert", [dump_json, to_plain])
-@pytest.mark.parametrize("value", [object(), b"\xff", {"a": object()}], ids=["object", "bytes", "nested"])
+@pytest.mark.parametrize(
+    "value", [object(), b"\xff", {"a": object()}], ids=["object", "bytes", "nested"]
+)
 def test_what_json_cannot_carry_is_said_to_have_happened(convert: Any, value: object) -> None:
     with pytest.raises(UnserializableResultError) as raised:
         convert(value)
@@ -184,6 +187,21 @@ def test_details_of_an_error_can_be_sent() -> None:
     (detail,) = error_details(raised.value, url=False)
     assert detail["ctx"] == {"error": "note is forbidden"}
     assert dump_json(detail)
+
+
+def test_error_details_hold_what_json_cannot_carry_as_text() -> None:
+    class Odd(BaseModel):
+        text: str
+
+        @field_validator("text")
+        @classmethod
+        def check(cls, text: str) -> str:
+            raise PydanticCustomError("odd", "no good", {"why": object(), "text": text})
+
+    with pytest.raises(ValidationError) as raised:
+        Odd(text="x")
+    (detail,) = error_details(raised.value, url=False)
+    assert "object" in json.loads(json.dumps(detail))["ctx"]["why"]
 
 
 def test_violations_point_into_the_value() -> None:

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import socket
+from functools import partial
 from pathlib import Path
 
 import aiohttp
+import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from echo_env import EchoAction, EchoEnv
 from echo_env.models import EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv_grpc import GenericEnvClient, Server, create_app
+from openenv_grpc.client.catalog import describe
 from openenv_grpc.engine import EnvironmentDefinition
-from openenv_grpc.errors import ConfigurationError, ModeForbidsError, SessionCapacityError
+from openenv_grpc.errors import (
+    ConfigurationError,
+    ModeForbidsError,
+    NotSupportedError,
+    OpenEnvError,
+    SessionCapacityError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc
+from tests.certificates import make_certificates
 
 LOOPBACK = "127.0.0.1"
+TOKEN = "trainer-token-of-the-tests"
 
 
 def echo(**options: object) -> EnvironmentDefinition:
@@ -135,6 +152,36 @@ async def test_leaving_the_block_closes_doors_and_environments() -> None:
     await client.close()
 
 
+async def test_a_server_that_drains_stops_once_its_sessions_have_ended() -> None:
+    async with Server(echo(), grpc_port=0, http_port=None) as server:
+        async with EchoEnv(base_url=f"grpc://{server.grpc_address}") as client:
+            await client.reset()
+            await drain(server, admin_pb2.DrainRequest())
+            await client.step(EchoAction(message="still here"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(server.wait_stopped(), 0.5)
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
+async def test_a_server_that_drains_waits_no_longer_than_it_was_told() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
+        await drain(server, admin_pb2.DrainRequest(limit_timeout=Duration(nanos=1)))
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
+async def drain(server: Server, request: admin_pb2.DrainRequest) -> None:
+    assert server.grpc_address is not None
+    async with grpc.aio.insecure_channel(server.grpc_address) as channel:
+        response = await admin_pb2_grpc.AdminServiceStub(channel).Drain(request)
+    assert response.session_count == 1
+
+
 @pytest.mark.parametrize("door", ["grpc_port", "http_port"])
 async def test_a_port_in_use_is_told_and_the_other_doors_are_closed_again(door: str) -> None:
     other = {"grpc_port": "http_port", "http_port": "grpc_port"}[door]
@@ -178,6 +225,21 @@ async def test_listening_beyond_this_machine_can_be_meant() -> None:
             http.get(f"http://127.0.0.1:{port}/health") as response,
         ):
             assert response.status == 200
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+async def test_an_address_that_is_not_this_machines_is_told(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot listen on"):
+        async with Server(echo(), host=host, grpc_port=0, http_port=0, insecure=True):
+            pass
+
+
+async def test_localhost_is_this_machine() -> None:
+    async with (
+        Server(echo(), host="localhost", grpc_port=0, http_port=0) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
 
 
 async def test_ipv6_loopback_is_written_in_brackets() -> None:
@@ -228,3 +290,244 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
 def test_a_server_that_makes_no_sense_is_refused(make: type[Server], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         make()
+
+
+# Tokens
+
+
+def urls(server: Server, *, secure: bool = False) -> list[str]:
+    """The base URLs by which a server is reached."""
+    letter = "s" if secure else ""
+    found = [
+        f"grpc{letter}://{server.grpc_address}",
+        f"http{letter}://{server.http_address}",
+        f"ws{letter}://{server.http_address}",
+    ]
+    return [*found, f"unix:{server.unix_path}"] if server.unix_path else found
+
+
+async def test_every_door_asks_for_the_token(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = tmp_path / "server.sock"
+    async with Server(echo(), grpc_port=0, http_port=0, unix=path, tokens=TOKEN) as server:
+        for url in urls(server):
+            async with EchoEnv(base_url=url, token=TOKEN) as client:
+                await client.reset()
+            assert (await describe(url, token=TOKEN))[0].name == "EchoEnvironment"
+            for token in (None, "wrong-token"):
+                client = EchoEnv(base_url=url, token=token)
+                for call in (client.connect, partial(describe, url, token=token)):
+                    with pytest.raises(UnauthenticatedError) as caught:
+                        await call()
+                    assert "wrong-token" not in f"{caught.value!r} {caught.value}"
+
+    assert TOKEN not in caplog.text
+    assert "wrong-token" not in caplog.text
+
+
+async def test_a_header_may_bring_the_token() -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with Server(echo(), grpc_port=0, http_port=0, tokens=[TOKEN, "second"]) as server:
+        for url in urls(server):
+            async with EchoEnv(base_url=url, headers=headers) as client:
+                await client.reset()
+
+
+async def test_both_ends_take_the_token_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENENV_GRPC_TOKEN", TOKEN)
+    async with Server(echo(), grpc_port=0, http_port=0) as server:
+        for url in urls(server):
+            async with EchoEnv(base_url=url) as client:
+                await client.reset()
+            assert (await describe(url))[0].name == "EchoEnvironment"
+            with pytest.raises(UnauthenticatedError):
+                await EchoEnv(base_url=url, token="wrong-token").connect()
+
+
+async def test_with_a_token_a_server_may_listen_beyond_this_machine(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"# trainers\n{TOKEN}\n")
+    async with Server(echo(), host="0.0.0.0", grpc_port=0, http_port=0, token_file=file) as server:
+        assert server.grpc_address is not None
+        port = server.grpc_address.removeprefix("0.0.0.0:")
+        async with EchoEnv(base_url=f"grpc://127.0.0.1:{port}", token=TOKEN) as client:
+            access = await client.agent_access()
+        assert server.http_address is not None
+        assert access.url == f"http://127.0.0.1:{server.http_address.removeprefix('0.0.0.0:')}/mcp"
+
+
+# What agents are told
+
+
+async def test_an_agent_is_told_where_its_tools_are_and_how_to_open_them() -> None:
+    async with Server(echo(), grpc_port=0, http_port=0, tokens=TOKEN) as server:
+        for url in urls(server):
+            async with EchoEnv(base_url=url, token=TOKEN) as client:
+                access = await client.agent_access()
+                assert access.url == f"http://{server.http_address}/mcp"
+                assert access.token not in repr(access)
+                entry = json.loads(access.mcp_json("echo"))["mcpServers"]["echo"]
+                assert (entry["type"], entry["url"]) == ("http", access.url)
+                request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+                async with (
+                    aiohttp.ClientSession(headers=entry["headers"]) as http,
+                    http.post(entry["url"], json=request) as response,
+                ):
+                    assert "tools" in (await response.json())["result"]
+            with pytest.raises(UnauthenticatedError):  # its session has ended
+                await describe(url, token=access.token)
+
+
+async def test_an_agent_has_no_trainers_client() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=0, tokens=TOKEN) as server,
+        EchoEnv(base_url=urls(server)[0], token=TOKEN) as client,
+    ):
+        token = (await client.agent_access()).token
+        for url in urls(server):
+            with pytest.raises(OpenEnvError, match="PERMISSION_DENIED"):
+                await EchoEnv(base_url=url, token=token).connect()
+
+
+async def test_without_tokens_an_agent_is_told_its_session() -> None:
+    async with (
+        Server(echo(), echo(name="second"), grpc_port=0, http_port=0) as server,
+        EchoEnv(base_url=urls(server)[0], environment="second") as client,
+    ):
+        access = await client.agent_access()
+        assert access.url == f"http://{server.http_address}/second/mcp"
+        assert access.token == ""
+        entry = json.loads(access.mcp_json())["mcpServers"]["environment"]
+        assert "headers" not in entry
+        params = {"session_id": access.session_id}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
+        async with (
+            aiohttp.ClientSession() as http,
+            http.post(access.url, json=request) as response,
+        ):
+            assert "tools" in (await response.json())["result"]
+
+
+async def test_without_an_http_door_there_is_nowhere_to_speak_mcp() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None, tokens=TOKEN) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}", token=TOKEN) as client,
+    ):
+        access = await client.agent_access()
+        assert access.url == ""
+        with pytest.raises(NotSupportedError, match="no HTTP door"):
+            access.mcp_json()
+
+
+async def test_a_public_url_is_what_others_are_told() -> None:
+    options = {"grpc_port": 0, "http_port": 0, "public_url": "https://lab.example/envs/"}
+    async with Server(echo(), echo(name="second"), **options) as server:  # type: ignore[arg-type]
+        url = urls(server)[0]
+        for name, path in [("", "/mcp"), ("second", "/second/mcp")]:
+            async with EchoEnv(base_url=url, environment=name) as client:
+                told = (await client.agent_access()).url
+                assert told == f"https://lab.example/envs{path}"
+        doors = (await describe(url, "second"))[0].doors
+        assert doors["http"] == "https://lab.example/envs/second"
+        assert doors["ws"] == "wss://lab.example/envs/second/ws"
+        assert doors["mcp"] == "https://lab.example/envs/second/mcp"
+
+
+# Whose requests
+
+
+async def test_hosts_and_origins_are_checked_as_the_server_is_told() -> None:
+    async with (
+        Server(
+            echo(),
+            grpc_port=None,
+            http_port=0,
+            allowed_hosts=["lab.example"],
+            allowed_origins=["https://page.example"],
+        ) as server,
+        aiohttp.ClientSession() as http,
+    ):
+        for headers, status in [
+            ({}, 200),
+            ({"Host": "lab.example"}, 200),
+            ({"Host": "evil.example"}, 403),
+            ({"Origin": "https://page.example"}, 200),
+            ({"Origin": "https://evil.example"}, 403),
+        ]:
+            url = f"http://{server.http_address}/reset"
+            async with http.post(url, headers=headers) as response:
+                assert response.status == status
+
+
+# TLS
+
+
+async def test_every_port_speaks_tls(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    path = tmp_path / "server.sock"
+    async with Server(
+        echo(),
+        grpc_port=0,
+        http_port=0,
+        unix=path,
+        tokens=TOKEN,
+        tls_cert=made.server,
+        tls_key=made.server_key,
+    ) as server:
+        for url in urls(server, secure=True)[:3]:
+            async with EchoEnv(base_url=url, token=TOKEN, tls_ca=made.ca) as client:
+                await client.reset()
+                assert (await client.agent_access()).url == f"https://{server.http_address}/mcp"
+            assert (await describe(url, token=TOKEN, tls_ca=made.ca))[0].name == "EchoEnvironment"
+            with pytest.raises(UnauthenticatedError):
+                await EchoEnv(base_url=url, tls_ca=made.ca).connect()
+        async with EchoEnv(base_url=f"unix:{path}", token=TOKEN) as client:
+            await client.reset()
+
+
+async def test_a_server_that_nobody_vouches_for_is_not_talked_to(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    async with Server(
+        echo(), grpc_port=0, http_port=0, tls_cert=made.server, tls_key=made.server_key
+    ) as server:
+        for url in urls(server, secure=True):
+            for ca in (None, made.other_ca):
+                client = EchoEnv(base_url=url, tls_ca=ca, connect_timeout_s=5)
+                with pytest.raises(UnavailableError):
+                    await client.connect()
+
+
+async def test_a_server_with_tls_takes_nothing_in_the_clear(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    async with Server(
+        echo(), grpc_port=0, http_port=0, tls_cert=made.server, tls_key=made.server_key
+    ) as server:
+        for url in urls(server):
+            with pytest.raises(UnavailableError):
+                await EchoEnv(base_url=url, connect_timeout_s=5).connect()
+
+
+async def test_clients_show_a_certificate_if_they_are_asked_for_one(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    async with Server(
+        echo(),
+        grpc_port=0,
+        http_port=0,
+        tls_cert=made.server,
+        tls_key=made.server_key,
+        tls_client_ca=made.ca,
+    ) as server:
+        for url in urls(server, secure=True):
+            own = {"tls_ca": made.ca, "tls_cert": made.client, "tls_key": made.client_key}
+            async with EchoEnv(base_url=url, **own) as client:
+                await client.reset()
+            assert (await describe(url, **own))[0].name == "EchoEnvironment"
+            foreign = {"tls_cert": made.foreign, "tls_key": made.foreign_key}
+            for shown in ({}, foreign):
+                client = EchoEnv(base_url=url, tls_ca=made.ca, connect_timeout_s=5, **shown)
+                with pytest.raises(UnavailableError):
+                    await client.connect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import ssl
 from collections.abc import Collection, MutableMapping
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -15,6 +16,7 @@ from aiohttp import web
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES
 from openenv_bridge.doors import Doors
 from openenv_bridge.environments import PREFIX
+from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
 from openenv_bridge.leases import Leases
 from openenv_bridge.openapi import DocumentRoutes
@@ -23,6 +25,7 @@ from openenv_bridge.proto_routes import proto_image
 from openenv_bridge.responses import Handler, plain_errors
 from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
 from openenv_bridge.tasks import TaskRoutes
+from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
 
@@ -46,7 +49,10 @@ class Bridge:
         port: int = 0,
         unix_path: str | None = None,
         grpc_address: str | None = None,
+        access: Access | None = None,
         allowed_hosts: Collection[str] = (),
+        allowed_origins: Collection[str] = (),
+        ssl_context: ssl.SSLContext | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         ping_interval_s: float = PING_INTERVAL_S,
         stop_timeout_s: float = STOP_TIMEOUT_S,
@@ -54,8 +60,12 @@ class Bridge:
         """Describes a bridge; entering it listens.
 
         `address` is `None` where only `unix_path` is listened on. `grpc_address` is told in the
-        documentation. `allowed_hosts` are names of hosts whose pages may use a server that listens
-        on loopback. `max_message_bytes` holds for HTTP bodies and binary frames.
+        documentation. `access` has the tokens; without one, none is asked for. `allowed_hosts` are
+        names by which this server is reached, beside those of loopback and the address; without
+        any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
+        beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
+        spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
+        frames.
         """
         self._host = host
         self._address = address
@@ -64,7 +74,9 @@ class Bridge:
         self._grpc_address = grpc_address
         self._max_message_bytes = max_message_bytes
         self._stop_timeout_s = stop_timeout_s
-        self._origins = OriginCheck(address, allowed_hosts)
+        self._access = access or Access()
+        self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
+        self._ssl_context = ssl_context
         self._ping_interval_s = ping_interval_s
         self._sockets = Sockets()
         self._stack = AsyncExitStack()
@@ -116,7 +128,7 @@ class Bridge:
         if self._unix_path is not None:
             await _start(web.UnixSite(runner, self._unix_path), self._unix_path, stack)
         if self._address is not None:
-            site = web.TCPSite(runner, self._address, self._port)
+            site = web.TCPSite(runner, self._address, self._port, ssl_context=self._ssl_context)
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
@@ -126,52 +138,53 @@ class Bridge:
             self._host,
             leases,
             self._sockets,
-            self._origins,
+            self._access,
             max_message_bytes=self._max_message_bytes,
         )
-        http = HttpRoutes(self._host, self._origins)
-        tasks = TaskRoutes(self._host, self._origins)
+        http = HttpRoutes(self._host)
+        tasks = TaskRoutes(self._host)
         documents = DocumentRoutes(self._host, grpc_address=self._grpc_address)
-        for path, handler in _anywhere(doors, http):
-            app.router.add_route(*path, handler)
-            app.router.add_route(path[0], PREFIX + path[1], handler)
-        for path, handler in _fixed(tasks, documents):
-            app.router.add_route(*path, handler)
+        for method, path, area, handler in _anywhere(doors, http):
+            guarded = self._guard.over(area, handler)
+            app.router.add_route(method, path, guarded)
+            app.router.add_route(method, PREFIX + path, guarded)
+        for method, path, area, handler in _fixed(tasks, documents):
+            app.router.add_route(method, path, self._guard.over(area, handler))
         return app
 
 
-Path = tuple[str, str]
-"""Method and path."""
+Route = tuple[str, str, Area, Handler]
+"""Method, path, who may reach it, and what answers."""
 
 
-def _anywhere(doors: Doors, http: HttpRoutes) -> list[tuple[Path, Handler]]:
+def _anywhere(doors: Doors, http: HttpRoutes) -> list[Route]:
     """Lists the routes that exist with an environment's name in front, and without."""
     return [
-        (("GET", "/ws"), doors.ws),
-        (("*", "/mcp"), doors.mcp),
-        (("*", "/mcp/"), doors.mcp),
-        (("POST", "/reset"), http.reset),
-        (("POST", "/step"), http.step),
-        (("GET", "/state"), http.state),
-        (("GET", "/schema"), http.schema),
-        (("GET", "/metadata"), http.metadata),
-        (("GET", "/health"), http.health),
+        ("GET", "/ws", Area.EPISODES, doors.ws),
+        ("*", "/mcp", Area.TOOLS, doors.mcp),
+        ("*", "/mcp/", Area.TOOLS, doors.mcp),
+        ("POST", "/reset", Area.EPISODES, http.reset),
+        ("POST", "/step", Area.EPISODES, http.step),
+        ("GET", "/state", Area.EPISODES, http.state),
+        ("GET", "/schema", Area.CATALOG, http.schema),
+        ("GET", "/metadata", Area.CATALOG, http.metadata),
+        ("GET", "/health", Area.HEALTH, http.health),
     ]
 
 
-def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[tuple[Path, Handler]]:
+def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[Route]:
     """Lists the routes that exist once."""
     return [
-        (("GET", "/list_environments"), tasks.list_environments),
-        (("GET", PREFIX + "/splits"), tasks.splits),
-        (("POST", PREFIX + "/tasks"), tasks.tasks),
-        (("POST", PREFIX + "/num_tasks"), tasks.num_tasks),
-        (("POST", PREFIX + "/task"), tasks.task),
-        (("POST", PREFIX + "/task_range"), tasks.task_range),
-        (("GET", "/openapi.json"), documents.openapi),
-        (("GET", "/docs"), documents.docs),
-        (("GET", "/redoc"), documents.docs),
-        (("GET", "/proto.binpb"), proto_image),
+        ("GET", "/list_environments", Area.CATALOG, tasks.list_environments),
+        ("GET", PREFIX + "/splits", Area.TASKS, tasks.splits),
+        ("POST", PREFIX + "/tasks", Area.TASKS, tasks.tasks),
+        ("POST", PREFIX + "/num_tasks", Area.TASKS, tasks.num_tasks),
+        ("POST", PREFIX + "/task", Area.TASKS, tasks.task),
+        ("POST", PREFIX + "/task_range", Area.TASKS, tasks.task_range),
+        ("GET", "/openapi.json", Area.CATALOG, documents.openapi),
+        ("GET", "/docs", Area.CATALOG, documents.docs),
+        ("GET", "/redoc", Area.CATALOG, documents.docs),
+        ("GET", "/proto.binpb", Area.CATALOG, proto_image),
     ]
 
 

@@ -6,6 +6,7 @@ from aiohttp import WSMsgType
 
 from openenv_bridge.sockets import Socket
 from openenv_grpc import stream
+from openenv_grpc.access import Access
 from openenv_grpc.errors import OpenEnvError, ProtocolViolationError, Reason
 from openenv_grpc.sessions import SessionHost
 
@@ -45,12 +46,18 @@ class SocketDuplex:
 
 
 async def serve_binary(
-    socket: Socket, host: SessionHost, *, max_message_bytes: int = MAX_MESSAGE_BYTES
+    socket: Socket,
+    host: SessionHost,
+    access: Access | None = None,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
     """Serves a socket until either side ends it."""
     limits = stream.StreamLimits(max_receive_bytes=max_message_bytes)
     try:
-        await stream.serve_stream(SocketDuplex(socket), host, peer=socket.peer, limits=limits)
+        await stream.serve_stream(
+            SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access
+        )
     except OpenEnvError as error:
         violated = error.reason is Reason.PROTOCOL_VIOLATION
         code = CLOSE_PROTOCOL_ERROR if violated else CLOSE_INTERNAL_ERROR

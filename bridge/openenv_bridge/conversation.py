@@ -11,7 +11,8 @@ from aiohttp import WSMessage
 
 from openenv_bridge import errors
 from openenv_bridge.sockets import Socket
-from openenv_grpc.sessions import Operation, Reply, SessionPort
+from openenv_grpc.operations import Operation, Reply
+from openenv_grpc.sessions import SessionPort
 
 MAX_WAITING = 32
 """Messages that wait for their turn; past it the socket is not read."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 from aiohttp import web
 
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, SUBPROTOCOL, serve_binary
 from openenv_bridge.environments import requested
+from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_http import McpHttp
-from openenv_bridge.mcp_ws import serve_mcp_socket
-from openenv_bridge.origins import OriginCheck
+from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
 from openenv_bridge.responses import wants_websocket
-from openenv_bridge.sockets import Sockets
+from openenv_bridge.sockets import Socket, Sockets
 from openenv_bridge.ws import serve_json
 from openenv_bridge.ws_messages import MAX_FRAME_BYTES
+from openenv_grpc.access import Access, Agent
 from openenv_grpc.sessions import SessionHost
+
+JSON_SUBPROTOCOL = "openenv-grpc.json"
+"""The JSON protocols, for those who have to offer one: browsers that bring a token."""
 
 
 class Doors:
@@ -25,31 +31,30 @@ class Doors:
         host: SessionHost,
         leases: Leases,
         sockets: Sockets,
-        origins: OriginCheck,
+        access: Access,
         *,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
-        self._origins = origins
+        self._access = access
         self._max_message_bytes = max_message_bytes
-        self._mcp_http = McpHttp(host, leases, origins)
+        self._mcp_http = McpHttp(host, leases, access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
         """Serves `/ws`: binary frames by subprotocol, JSON otherwise."""
         if not wants_websocket(request):
             raise web.HTTPNotFound
-        self._origins.check(request)
         environment = requested(self._host, request)
-        if SUBPROTOCOL in _offered(request):
+        if SUBPROTOCOL in offered_subprotocols(request):
             limit = self._max_message_bytes
             async with self._sockets.accept(
-                request, max_message_bytes=limit, protocols=(SUBPROTOCOL,)
+                without_token(request), max_message_bytes=limit, protocols=(SUBPROTOCOL,)
             ) as socket:
-                await serve_binary(socket, self._host, max_message_bytes=limit)
+                await serve_binary(socket, self._host, self._access, max_message_bytes=limit)
         else:
-            async with self._sockets.accept(request, max_message_bytes=MAX_FRAME_BYTES) as socket:
+            async with self._accept_json(request) as socket:
                 await serve_json(
                     socket,
                     self._host,
@@ -65,14 +70,18 @@ class Doors:
             return await self._mcp_http.post(request)
         if request.method != "GET" or not wants_websocket(request):
             raise web.HTTPMethodNotAllowed(request.method, ["POST"])
-        self._origins.check(request)
         environment = requested(self._host, request)
-        async with self._sockets.accept(request, max_message_bytes=MAX_FRAME_BYTES) as socket:
-            await serve_mcp_socket(socket, self._host, self._leases, environment=environment)
+        principal = self._access.principal(token_of(request))
+        async with self._accept_json(request) as socket:
+            if isinstance(principal, Agent):
+                await serve_agent_socket(socket, self._leases, session_id=principal.session_id)
+            else:
+                await serve_mcp_socket(socket, self._host, self._leases, environment=environment)
         return socket.response
 
-
-def _offered(request: web.Request) -> set[str]:
-    """Returns the subprotocols that a handshake offers."""
-    offered = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ()))
-    return {name.strip() for name in offered.split(",")}
+    def _accept_json(self, request: web.Request) -> AbstractAsyncContextManager[Socket]:
+        return self._sockets.accept(
+            without_token(request),
+            max_message_bytes=MAX_FRAME_BYTES,
+            protocols=(JSON_SUBPROTOCOL,),
+        )

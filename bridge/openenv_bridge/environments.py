@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import EnvironmentNotFoundError
-from openenv_grpc.sessions import EnvironmentSpec, SessionHost
+from openenv_grpc.sessions import SessionHost
 
 PREFIX = "/{environment}"
 """In front of a route's path, for servers of several environments."""

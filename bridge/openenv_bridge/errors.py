@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, Reason
 from openenv_grpc.serialization import error_details
-from openenv_grpc.sessions import EnvironmentSpec
 from openenv_grpc.types import JsonValue
 
 EXECUTION_ERROR = "EXECUTION_ERROR"

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv_bridge.environments import requested
-from openenv_bridge.origins import OriginCheck
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
-from openenv_grpc.errors import Effect, InvalidRequestError, OpenEnvError, UnserializableResultError
-from openenv_grpc.serialization import dump_json, model_fields
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
+from openenv_grpc.environment_spec import EnvironmentSpec
+from openenv_grpc.errors import (
+    Effect,
+    EnvironmentFailedError,
+    InvalidRequestError,
+    OpenEnvError,
+    UnserializableResultError,
+)
+from openenv_grpc.operations import (
     Kind,
     Observed,
     Operation,
     ResetArguments,
     Result,
-    SessionHost,
     StateRead,
     StepArguments,
     ToolCall,
-    ask,
 )
+from openenv_grpc.serialization import dump_json, model_fields
+from openenv_grpc.sessions import SessionHost, ask
 from openenv_grpc.types import JsonValue, ServerMode
+
+logger = logging.getLogger(__name__)
 
 HEALTHY = b'{"status":"healthy"}'
 UNHEALTHY = b'{"status":"unhealthy"}'
@@ -107,25 +114,21 @@ HTTP_CODEC = HttpCodec()
 class HttpRoutes:
     """`/reset`, `/step`, `/state`, `/schema`, `/metadata` and `/health`."""
 
-    def __init__(self, host: SessionHost, origins: OriginCheck) -> None:
+    def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._origins = origins
 
     async def reset(self, request: web.Request) -> web.Response:
         """Starts an episode that nobody can go on with: a look at the first observation."""
-        self._origins.check(request)
         spec = self._trainable(request)
         body = await read_body(request, ResetRequest, optional=True)
         return await self._once(spec, Kind.RESET, body.model_dump(exclude_unset=True))
 
     async def step(self, request: web.Request) -> web.Response:
         """Applies an action to a new environment."""
-        self._origins.check(request)
         spec = self._trainable(request)
         body = await read_body(request, StepRequest)
         arguments = StepArguments(
-            # Read before anything is built, as in the reference.
-            action=spec.action_reader.from_value(body.action),
+            action=_read_action(spec, body.action),
             keywords=body.model_dump(exclude_unset=True, exclude={"action"}),
         )
         return await self._once(spec, Kind.STEP, arguments)
@@ -165,3 +168,15 @@ class HttpRoutes:
         if reply.error is not None:
             return error_response(reply.error)
         return json_response(reply.content)
+
+
+def _read_action(spec: EnvironmentSpec, value: JsonValue) -> Any:
+    """Reads an action before anything is built, as the reference does."""
+    try:
+        return spec.action_reader.from_value(value)
+    except OpenEnvError:
+        raise
+    except BaseException as error:  # a validator may raise anything, even what ends an event loop
+        kind = type(error).__name__
+        logger.exception("action not read environment=%s", spec.name)
+        raise EnvironmentFailedError(f"{kind} while the action was read") from error

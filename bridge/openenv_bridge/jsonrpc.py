@@ -10,11 +10,10 @@ from pydantic_core import from_json
 
 from openenv_bridge import errors
 from openenv_bridge.ws_messages import RequestId, write_frame
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError, Reason, UnserializableResultError
-from openenv_grpc.serialization import dump_json, model_fields
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Closed,
-    EnvironmentSpec,
     Opened,
     Operation,
     ResetArguments,
@@ -23,6 +22,7 @@ from openenv_grpc.sessions import (
     ToolCall,
     ToolsListed,
 )
+from openenv_grpc.serialization import dump_json, model_fields
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 

@@ -14,16 +14,8 @@ from openenv_grpc.errors import (
     SessionExpiredError,
     SessionNotFoundError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    Kind,
-    Operation,
-    Reply,
-    SessionHost,
-    SessionPort,
-    SessionState,
-    ask,
-)
+from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, SessionState, ask
 
 MAX_IDLE_S = 3600.0
 """How long a session may idle that no socket is attached to: its client may be gone for good."""

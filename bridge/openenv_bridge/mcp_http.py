@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from openenv_bridge.environments import requested
+from openenv_bridge.guard import token_of
 from openenv_bridge.jsonrpc import (
     JSON_RPC_CODEC,
     BadRequest,
@@ -14,39 +15,52 @@ from openenv_bridge.jsonrpc import (
 )
 from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_methods import CLOSE, CREATE, close_operation, not_ready, tool_operation
-from openenv_bridge.origins import OriginCheck
 from openenv_bridge.responses import json_response
-from openenv_grpc.errors import OpenEnvError, Reason, RequestConflictError
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Operation, SessionHost, ask
+from openenv_grpc.access import Access, Agent, Principal, tools_session
+from openenv_grpc.environment_spec import EnvironmentSpec
+from openenv_grpc.errors import (
+    OpenEnvError,
+    PermissionDeniedError,
+    Reason,
+    RequestConflictError,
+)
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import SessionHost, ask
 
 
 class McpHttp:
     """Answers JSON-RPC requests over HTTP. Always with status 200, unless nothing can be built."""
 
-    def __init__(self, host: SessionHost, leases: Leases, origins: OriginCheck) -> None:
+    def __init__(self, host: SessionHost, leases: Leases, access: Access) -> None:
         self._host = host
         self._leases = leases
-        self._origins = origins
+        self._access = access
 
     async def post(self, request: web.Request) -> web.Response:
         """Answers one request."""
-        self._origins.check(request)
+        principal = self._access.principal(token_of(request))
         spec = requested(self._host, request)
         read = read_request(await request.read())
         if isinstance(read, BadRequest):
             return json_response(read.answer)
-        return json_response(await self._answer(*read, spec))
+        return json_response(await self._answer(*read, spec, principal))
 
     async def _answer(
-        self, request: JsonRpcRequest, reply_to: ReplyTo, spec: EnvironmentSpec
+        self,
+        request: JsonRpcRequest,
+        reply_to: ReplyTo,
+        spec: EnvironmentSpec,
+        principal: Principal,
     ) -> bytes:
+        if isinstance(principal, Agent) and request.method in (CREATE, CLOSE):
+            raise PermissionDeniedError("an agent's token opens and closes no sessions")
         if request.method == CREATE:
             return await self._create(reply_to, spec)
         if request.method == CLOSE:
             return await self._close(request, reply_to)
-        session_id = request.params.get("session_id")
+        session_id = tools_session(principal, str(request.params.get("session_id") or ""))
         if session_id:
-            return await self._in_session(str(session_id), request, reply_to)
+            return await self._in_session(session_id, request, reply_to)
         return await self._sessionless(request, reply_to, spec)
 
     async def _create(self, reply_to: ReplyTo, spec: EnvironmentSpec) -> bytes:

@@ -7,7 +7,8 @@ from openenv_bridge.conversation import Ask, Plan
 from openenv_bridge.jsonrpc import JSON_RPC_CODEC, METHOD_NOT_FOUND, JsonRpcRequest, ReplyTo
 from openenv_bridge.leases import Leases
 from openenv_grpc.errors import OpenEnvError, RequestConflictError
-from openenv_grpc.sessions import Kind, Operation, SessionPort
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import SessionPort
 
 CREATE = "openenv/session/create"
 CLOSE = "openenv/session/close"

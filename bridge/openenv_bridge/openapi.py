@@ -13,8 +13,9 @@ from openenv_bridge.http_routes import ResetRequest, StepRequest
 from openenv_bridge.jsonrpc import JsonRpcRequest
 from openenv_bridge.responses import json_response
 from openenv_bridge.tasks import SplitRequest, TaskRangeRequest, TaskRequest
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.serialization import dump_json
-from openenv_grpc.sessions import EnvironmentSpec, SessionHost
+from openenv_grpc.sessions import SessionHost
 from openenv_grpc.types import EnvironmentMetadata, JsonValue, ServerMode
 
 TITLE = "OpenEnv Environment HTTP API"

@@ -57,6 +57,8 @@ def error_response(error: OpenEnvError) -> web.Response:
         return server_error()
     if status == 422:
         return detail(errors.details(error), status)
+    if status == 401:
+        return detail(error.message, status, **{"WWW-Authenticate": 'Bearer realm="openenv-grpc"'})
     return detail(error.message, status)
 
 
@@ -112,6 +114,8 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _http_error(request, error)
     except OpenEnvError as error:
         return _refuse_socket(request, error_response(error))
+    except web.RequestPayloadError:
+        return detail("Bad Request", 400)  # a body that is not encoded as its headers say
     except ConnectionError:
         return server_error()  # nobody is there any more to read it
     except Exception:  # the last border: nothing of a defect may reach the client

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from openenv_bridge.environments import requested
 from openenv_bridge.http_routes import HttpCodec
-from openenv_bridge.origins import OriginCheck
 from openenv_bridge.responses import detail, error_response, json_response, read_body
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Reason
+from openenv_grpc.operations import Kind, Operation, Result, TaskQuery
 from openenv_grpc.serialization import dump_json
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Kind,
-    Operation,
-    Result,
-    SessionHost,
-    TaskQuery,
-    ask,
-)
+from openenv_grpc.sessions import SessionHost, ask
 from openenv_grpc.types import JsonValue
-
-BodyT = TypeVar("BodyT", bound=BaseModel)
 
 SPLIT_TYPES = frozenset({"train", "validation", "test"})
 
@@ -90,9 +81,8 @@ TASK_CODEC = TaskCodec()
 class TaskRoutes:
     """`/list_environments`, `/NAME/splits`, `/NAME/tasks`, `/NAME/num_tasks`, `/NAME/task…`."""
 
-    def __init__(self, host: SessionHost, origins: OriginCheck) -> None:
+    def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._origins = origins
 
     async def list_environments(self, request: web.Request) -> web.Response:
         """Names the environments."""
@@ -104,30 +94,26 @@ class TaskRoutes:
 
     async def tasks(self, request: web.Request) -> web.Response:
         """Lists the tasks of a split."""
-        body = await self._read(request, SplitRequest)
+        body = await read_body(request, SplitRequest)
         return await self._ask(request, TaskQuery(method="list_tasks", arguments=(body.split,)))
 
     async def num_tasks(self, request: web.Request) -> web.Response:
         """Counts the tasks of a split."""
-        body = await self._read(request, SplitRequest)
+        body = await read_body(request, SplitRequest)
         return await self._ask(request, TaskQuery(method="num_tasks", arguments=(body.split,)))
 
     async def task(self, request: web.Request) -> web.Response:
         """Tells one task."""
-        body = await self._read(request, TaskRequest)
+        body = await read_body(request, TaskRequest)
         return await self._ask(
             request, TaskQuery(method="get_task", arguments=(body.split, body.index))
         )
 
     async def task_range(self, request: web.Request) -> web.Response:
         """Tells some tasks that follow one another."""
-        body = await self._read(request, TaskRangeRequest)
+        body = await read_body(request, TaskRangeRequest)
         arguments = (body.split, body.start, body.stop)
         return await self._ask(request, TaskQuery(method="get_task_range", arguments=arguments))
-
-    async def _read(self, request: web.Request, model: type[BodyT]) -> BodyT:
-        self._origins.check(request)
-        return await read_body(request, model)
 
     async def _ask(self, request: web.Request, query: TaskQuery) -> web.Response:
         spec = requested(self._host, request)

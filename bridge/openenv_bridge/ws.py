@@ -25,8 +25,10 @@ from openenv_bridge.ws_messages import (
     read_frame,
     refuse_binary,
 )
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Operation, Reply, SessionHost, SessionPort
+from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.sessions import SessionHost, SessionPort
 
 
 async def serve_json(

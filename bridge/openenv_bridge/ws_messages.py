@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from openenv_bridge import errors
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError, UnserializableResultError
-from openenv_grpc.serialization import BESIDE, dump_json, error_details, model_fields
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
+from openenv_grpc.operations import (
     Observed,
     Opened,
     Operation,
@@ -22,6 +21,7 @@ from openenv_grpc.sessions import (
     StepArguments,
     ToolCall,
 )
+from openenv_grpc.serialization import BESIDE, dump_json, error_details, model_fields
 from openenv_grpc.types import JsonValue
 
 MAX_FRAME_BYTES = 16 * 2**20

@@ -8,7 +8,7 @@ from openenv_grpc.client import (
     MCPToolClient,
     SyncEnvClient,
 )
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.types import ConcurrencyConfig, ServerMode, State
 

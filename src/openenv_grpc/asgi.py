@@ -12,7 +12,9 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from openenv_bridge import Bridge
-from openenv_grpc.engine import EnvironmentDefinition, SessionManager
+from openenv_grpc.access import Access, environment_tokens
+from openenv_grpc.definition import EnvironmentDefinition
+from openenv_grpc.engine import SessionManager
 from openenv_grpc.errors import ConfigurationError
 
 Message = MutableMapping[str, Any]
@@ -32,6 +34,9 @@ HOP_BY_HOP = frozenset(
     }
 )
 """Headers that mean one connection, not the message (RFC 9110, section 7.6.1)."""
+
+NOT_PASSED_ON = HOP_BY_HOP | {b"host"}
+"""The bridge is meant by the gateway's requests, whatever host its own clients mean."""
 
 ABNORMAL = frozenset({1005, 1006, 1015})
 """Close codes that stand for a missing one and cannot be sent."""
@@ -68,7 +73,9 @@ class Gateway:
         async with AsyncExitStack() as stack:
             try:
                 host = await stack.enter_async_context(SessionManager([self._definition]))
-                bridge = await stack.enter_async_context(Bridge(host, address="127.0.0.1", port=0))
+                bridge = await stack.enter_async_context(
+                    Bridge(host, address="127.0.0.1", access=Access(environment_tokens()))
+                )
                 self._client = await stack.enter_async_context(
                     aiohttp.ClientSession(
                         auto_decompress=False,
@@ -104,7 +111,7 @@ class Gateway:
     async def _pass_request(
         self, client: aiohttp.ClientSession, scope: Message, receive: Receive, send: Send
     ) -> None:
-        headers = _headers(scope["headers"], without=HOP_BY_HOP)
+        headers = _headers(scope["headers"], without=NOT_PASSED_ON)
         names = {name.lower() for name, _ in scope["headers"]}
         has_body = not names.isdisjoint({b"content-length", b"transfer-encoding"})
         uploaded = asyncio.Event()  # from then on the server's next word is that the peer has left
@@ -145,7 +152,7 @@ class Gateway:
         await receive()
         headers = _headers(
             (pair for pair in scope["headers"] if not pair[0].startswith(b"sec-websocket-")),
-            without=HOP_BY_HOP,
+            without=NOT_PASSED_ON,
         )
         try:
             socket = await client.ws_connect(

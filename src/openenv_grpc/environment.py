@@ -65,7 +65,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
     """Whether all instances have to run on one and the same thread."""
     ISOLATION: ClassVar[str] = "thread"
-    """Where an instance runs: `thread`, or `shared` or `inline` if it never blocks."""
+    """Where an instance runs: `thread`, `process`, or `shared` or `inline` if it never blocks."""
     REQUIRES_RESET: ClassVar[bool] = False
     """Whether the server refuses steps before a reset and after the episode's end."""
     BUDGETS: ClassVar[Budgets] = Budgets()

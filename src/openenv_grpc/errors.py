@@ -317,9 +317,9 @@ class ConcurrencyConfigurationError(ConfigurationError):
 
     def __init__(self, environment_name: str, max_concurrent_envs: int) -> None:
         super().__init__(
-            f"{environment_name} does not support concurrent sessions, but {max_concurrent_envs} are "
-            "asked for. Set SUPPORTS_CONCURRENT_SESSIONS = True on the class if its instances do not "
-            "share state, or serve it with one session."
+            f"{environment_name} does not support concurrent sessions, but "
+            f"{max_concurrent_envs} are asked for. Set SUPPORTS_CONCURRENT_SESSIONS = True on the "
+            "class if its instances do not share state, or serve it with one session."
         )
         self.environment_name = environment_name
         self.max_concurrent_envs = max_concurrent_envs

@@ -109,10 +109,10 @@ def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict
         UnserializableResultError: the value is no pydantic model, nor anything that dumps like one.
     """
     if isinstance(value, BaseModel):
-        fields = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
-        return fields  # type: ignore[no-any-return]  # a model dumps to a dictionary
+        dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
+        return dumped
     try:
-        dumped: dict[str, Any] = value.model_dump()  # type: ignore[attr-defined]  # foreign models
+        dumped = value.model_dump()  # type: ignore[attr-defined]  # foreign models
     except AttributeError as error:
         raise UnserializableResultError(str(error), effect=Effect.DONE) from error
     return {name: field for name, field in dumped.items() if name not in beside}
@@ -120,14 +120,10 @@ def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict
 
 def error_details(error: ValidationError, *, url: bool = True) -> list[dict[str, JsonValue]]:
     """Returns pydantic's list of what was wrong, such that JSON can carry it."""
-    details = error.errors(include_url=url)
-    for entry in details:
-        if "ctx" in entry:
-            entry["ctx"] = {
-                key: str(fact) if isinstance(fact, Exception) else fact
-                for key, fact in entry["ctx"].items()
-            }
-    return [dict(entry) for entry in details]
+    details: list[dict[str, JsonValue]] = to_jsonable_python(
+        error.errors(include_url=url), fallback=str
+    )
+    return details
 
 
 def violations(error: ValidationError) -> tuple[Violation, ...]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import os
 import signal
-import socket
-import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
+import grpc
+
+from openenv_grpc import addresses
+from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
-from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.protection import Certificate, FilePath, protect
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
 
@@ -36,13 +37,23 @@ class ServerOptions(TypedDict, total=False):
     host: str
     grpc_port: int | None
     http_port: int | None
-    unix: str | os.PathLike[str] | None
+    unix: FilePath | None
     insecure: bool
+    tokens: str | Sequence[str] | None
+    token_file: FilePath | None
+    tls_cert: FilePath | None
+    tls_key: FilePath | None
+    tls_client_ca: FilePath | None
+    public_url: str | None
+    allowed_hosts: Sequence[str]
+    allowed_origins: Sequence[str]
     mode: ServerMode | str | None
     max_sessions: int | None
     session_timeout_s: float | None
     max_message_bytes: int
     redact_errors: bool
+    isolation: str | None
+    worker_memory_bytes: int | None
 
 
 class Server:
@@ -63,21 +74,40 @@ class Server:
         host: str = "127.0.0.1",
         grpc_port: int | None = 50051,
         http_port: int | None = 8000,
-        unix: str | os.PathLike[str] | None = None,
+        unix: FilePath | None = None,
         insecure: bool = False,
+        tokens: str | Sequence[str] | None = None,
+        token_file: FilePath | None = None,
+        tls_cert: FilePath | None = None,
+        tls_key: FilePath | None = None,
+        tls_client_ca: FilePath | None = None,
+        public_url: str | None = None,
+        allowed_hosts: Sequence[str] = (),
+        allowed_origins: Sequence[str] = (),
         mode: ServerMode | str | None = None,
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         redact_errors: bool = False,
+        isolation: str | None = None,
+        worker_memory_bytes: int | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
-        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. A `host` that
-        is not loopback needs `insecure`, since whoever reaches it drives the environments. `mode`,
-        `max_sessions` and `session_timeout_s` come before what the environments say of themselves.
-        `redact_errors` keeps the text of an environment's exceptions from clients.
+        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
+        `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
+        `inline`) come before what the environments say of themselves. `redact_errors` keeps the
+        text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
+        space of each process of an environment that is isolated so.
+
+        With `tokens`, or those of a `token_file`, one a line, every call needs one; without
+        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
+        not loopback needs a token, or `insecure`, since whoever reaches it drives the
+        environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
+        `tls_client_ca` clients have to show a certificate too. `public_url` is where HTTP is
+        reached from elsewhere. `allowed_hosts` and `allowed_origins` are names of this server and
+        web pages that requests over HTTP may name, beside those of loopback; `*` is any.
 
         Raises:
             ConfigurationError: there is no such environment, or an option makes no sense.
@@ -86,19 +116,38 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
-        if not insecure and not _is_loopback(host):
+        self._protection = protect(
+            tokens=tokens,
+            token_file=token_file,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            allowed_hosts=allowed_hosts,
+            allowed_origins=allowed_origins,
+            public_url=public_url,
+        )
+        self._access = Access(self._protection.tokens, mcp_url=self._mcp_url)
+        if not (insecure or self._access.asks or addresses.is_loopback(host)):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
-                "127.0.0.1, or say insecure (--insecure) if that is meant"
+                "127.0.0.1, have it ask for a token (--token-file), or say insecure (--insecure) "
+                "if that is meant"
             )
         overrides = _given(
             mode=None if mode is None else read_mode(mode),
             max_sessions=max_sessions,
             session_timeout_s=session_timeout_s,
+            isolation=isolation,
+        )
+        # Here, so that importing the package, which exports `Server`, stays quick.
+        from openenv_grpc.engine import EngineSettings, SessionManager
+
+        settings = EngineSettings(
+            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
-            self._manager = SessionManager(definitions, EngineSettings(redact_errors=redact_errors))
+            self._manager = SessionManager(definitions, settings)
         except TypeError as error:  # a factory that builds no environment
             raise ConfigurationError(str(error)) from error
         self._host = host
@@ -126,8 +175,8 @@ class Server:
             ConfigurationError: one cannot be opened. Those before it are closed again.
         """
         for port, option in ((self._grpc_port, "--grpc-port"), (self._http_port, "--http-port")):
-            if port:
-                _check_free(self._host, port, option)
+            if port is not None:
+                addresses.check_port(self._host, port, option)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._manager)
             await self._open_grpc(stack)
@@ -155,45 +204,52 @@ class Server:
         await self._stopped.wait()
 
     async def _open_grpc(self, stack: AsyncExitStack) -> None:
-        addresses = []
+        listened = []
         if self._grpc_port is not None:
-            addresses.append(_address(self._host, self._grpc_port))
+            listened.append(addresses.join(self._host, self._grpc_port))
         if self._unix is not None:
-            _refuse_live_socket(self._unix)
-            addresses.append(f"unix:{self._unix}")
-        if not addresses:
+            addresses.check_socket(self._unix)
+            listened.append(f"unix:{self._unix}")
+        if not listened:
             return
-        # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.server import GrpcServer
 
         server = GrpcServer(
             self._manager,
-            addresses=addresses,
+            addresses=listened,
             max_message_bytes=self._max_message_bytes,
             doors=self._doors,
             on_drain=self._stop_when_drained,
+            access=self._access,
+            credentials=_grpc_credentials(self._protection.certificate),
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
             stack.callback(self._unix.unlink, missing_ok=True)
             self._unix.chmod(0o600)  # whoever can write to it drives the environments
         if self._grpc_port is not None:
-            self.grpc_address = _address(self._host, server.ports[0])
+            self.grpc_address = addresses.join(self._host, server.ports[0])
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
         if self._http_port is None:
             return
         from openenv_bridge import Bridge  # here for the same reason
 
+        protection = self._protection
+        certificate = protection.certificate
         bridge = Bridge(
             self._manager,
             address=self._host,
             port=self._http_port,
             grpc_address=self.grpc_address,
+            access=self._access,
+            allowed_hosts=protection.allowed_hosts,
+            allowed_origins=protection.allowed_origins,
+            ssl_context=None if certificate is None else certificate.context,
             max_message_bytes=self._max_message_bytes,
         )
         await stack.enter_async_context(bridge)
-        self.http_address = _address(self._host, bridge.port)
+        self.http_address = addresses.join(self._host, bridge.port)
 
     def _doors(self, environment: str) -> list[tuple[str, str]]:
         """Lists where an environment is reached, by protocol."""
@@ -202,14 +258,31 @@ class Server:
             doors.append(("grpc", self.grpc_address))
         if self._unix is not None:
             doors.append(("grpc", f"unix:{self._unix}"))
-        if self.http_address is not None:
-            base = f"{self.http_address}/{environment}"
+        base = self._http_url()
+        if base:
             doors += [
-                ("http", f"http://{base}"),
-                ("ws", f"ws://{base}/ws"),
-                ("mcp", f"http://{base}/mcp"),
+                ("http", f"{base}/{environment}"),
+                ("ws", f"ws{base.removeprefix('http')}/{environment}/ws"),
+                ("mcp", f"{base}/{environment}/mcp"),
             ]
         return doors
+
+    def _http_url(self) -> str:
+        """Tells where HTTP is reached; nowhere if there is no such door."""
+        if self.http_address is None:
+            return ""
+        if self._protection.public_url:
+            return self._protection.public_url
+        scheme = "http" if self._protection.certificate is None else "https"
+        return f"{scheme}://{addresses.reachable(self.http_address)}"
+
+    def _mcp_url(self, environment: str) -> str:
+        """Tells where the tools of an environment are; nowhere if there is no such door."""
+        base = self._http_url()
+        if not base:
+            return ""
+        is_default = environment == next(iter(self._manager.environments))
+        return f"{base}/mcp" if is_default else f"{base}/{environment}/mcp"
 
     def _stop_when_drained(self, limit_s: float | None) -> None:
         if not self._stopped.is_set():
@@ -287,6 +360,16 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
+def _grpc_credentials(certificate: Certificate | None) -> grpc.ServerCredentials | None:
+    if certificate is None:
+        return None
+    return grpc.ssl_server_credentials(
+        [(certificate.key, certificate.chain)],
+        root_certificates=certificate.client_ca,
+        require_client_auth=certificate.client_ca is not None,
+    )
+
+
 def _definition(target: Target) -> EnvironmentDefinition:
     match target:
         case str():
@@ -299,42 +382,3 @@ def _definition(target: Target) -> EnvironmentDefinition:
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _check_free(host: str, port: int, option: str) -> None:
-    """Tries a port, since gRPC does not say what is wrong with one, and logs that besides."""
-    try:
-        for family, *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            socket.create_server(address, family=family).close()
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {_address(host, port)}: {error.strerror}; stop what listens there, "
-            f"or choose another port ({option}, 0 for a free one)"
-        ) from error
-
-
-def _refuse_live_socket(path: Path) -> None:
-    """Sees to it that nobody's socket or file is taken away, which binding would do."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise ConfigurationError(f"{path} is there already and is no socket; choose another path")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return  # left behind by a server that was killed
-    raise ConfigurationError(f"a server listens on {path} already; choose another path")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 JsonValue = Any
-"""A value that JSON can carry. `Any`, since recursive aliases cost more in pydantic than they tell."""
+"""A value that JSON can carry. `Any`, since a recursive alias costs more than it tells."""
 
 ObservationT = TypeVar("ObservationT")
 
@@ -59,9 +59,7 @@ class Observation(BaseModel):
 class State(BaseModel):
     """What an environment tells a trainer of itself. Extra fields are allowed."""
 
-    model_config = ConfigDict(
-        extra="allow", validate_assignment=True, arbitrary_types_allowed=True
-    )
+    model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
 
     episode_id: str | None = Field(
         default=None, description="Unique identifier for the current episode"
@@ -69,6 +67,15 @@ class State(BaseModel):
     step_count: int = Field(
         default=0, ge=0, description="Number of steps taken in the current episode"
     )
+
+
+class Isolation(enum.StrEnum):
+    """Where an environment's code runs."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+    SHARED = "shared"
+    INLINE = "inline"
 
 
 class EnvironmentMetadata(BaseModel):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import field_validator
 
 from tests.bridge.conftest import Serve, Served
-from tests.bridge.gates import Gate
+from tests.bridge.gates import Gate, GateAction
 from tests.bridge.test_deviations import PROFILES
 
 
@@ -92,6 +95,18 @@ async def test_a_wrong_body_is_422_and_says_where(
     assert gate.built == 0
 
 
+async def test_a_body_that_is_not_compressed_as_it_says_is_400_without_a_traceback(
+    serve: Serve, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    async with serve(gate.definition()) as served:
+        status, answer = await status_and_json(served, "POST", "/step", data=b"{}", headers=headers)
+        assert (status, answer) == (400, {"detail": "Bad Request"})
+    logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(logged) <= 1
+    assert all(record.exc_info is None for record in logged)
+
+
 @pytest.mark.parametrize("path", ["/step", "/reset"])
 async def test_null_for_a_body_is_422(serve: Serve, gate: Gate, path: str) -> None:
     headers = {"Content-Type": "application/json"}
@@ -131,6 +146,28 @@ async def test_an_exception_is_500_without_its_text_and_drops_the_connection(
         assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
         assert await response.text() == "Internal Server Error"
         assert response.headers["Connection"] == "close"
+
+
+@pytest.mark.parametrize("error", [KeyError("odd"), SystemExit(1), KeyboardInterrupt()])
+async def test_whatever_a_validator_raises_is_500_and_the_server_goes_on(
+    serve: Serve, gate: Gate, error: BaseException
+) -> None:
+    class Picky(GateAction):
+        @field_validator("text")
+        @classmethod
+        def check(cls, text: str) -> str:
+            if text == "odd":
+                raise error
+            return text
+
+    definition = replace(gate.definition(), action_type=Picky)
+    async with serve(definition) as served:
+        async with served.http.post(
+            served.url + "/step", json={"action": {"text": "odd"}}
+        ) as response:
+            assert response.status == 500
+        status, _ = await status_and_json(served, "POST", "/step", json={"action": {}})
+        assert (status, gate.built) == (200, 1)
 
 
 async def test_health_builds_nothing(serve: Serve, gate: Gate) -> None:

@@ -12,7 +12,7 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     ToolNotFoundError,
 )
-from openenv_grpc.sessions import Closed, Kind, Operation, ToolsListed
+from openenv_grpc.operations import Closed, Kind, Operation, ToolsListed
 from openenv_grpc.tools import CallToolObservation, ToolAnswer, ToolInfo
 from tests.bridge.test_ws_messages import SPEC
 

@@ -15,9 +15,10 @@ from openenv_bridge.ws_messages import (
     StepFrame,
     read_frame,
 )
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import DeadlineExceededError, UnserializableResultError
+from openenv_grpc.operations import Kind, Observed, Operation, StateRead
 from openenv_grpc.serialization import ActionReader
-from openenv_grpc.sessions import EnvironmentSpec, Kind, Observed, Operation, StateRead
 from openenv_grpc.types import Action, Observation, ServerMode, State
 
 

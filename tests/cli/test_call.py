@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.certificates import make_certificates
 from tests.served_process import ServedProcess, start_server
 
 
@@ -83,6 +85,20 @@ def test_a_tool_is_called(url: str) -> None:
     (answer,) = answers("call", url, "tool", "echo_with_length", '{"message": "abc"}')
 
     assert answer == {"result": {"message": "abc", "length": 3}}
+
+
+def test_a_tool_is_called_in_production_where_nobody_resets(tmp_path: Path) -> None:
+    with start_server(tmp_path, "echo_env", "--mode", "production") as served:
+        url = f"grpc://{served.address('grpc')}"
+
+        (answer,) = answers("call", url, "tool", "echo_message", '{"message": "abc"}')
+        (told,) = answers("info", url)
+        refused = run("call", url, "reset")
+
+    assert answer == {"result": "abc"}
+    assert told["mode"] == "production"
+    assert refused.returncode == 1
+    assert "MODE_FORBIDS" in refused.stderr
 
 
 def test_a_person_reads_yaml(grpc_url: str) -> None:
@@ -175,3 +191,70 @@ def test_info_of_an_environment_that_is_not_there_is_told(url: str) -> None:
     assert ended.returncode == 1
     assert "nowhere" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+# Tokens and certificates
+
+
+@pytest.fixture(scope="module")
+def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedProcess, Path]]:
+    folder = tmp_path_factory.mktemp("protected")
+    made = make_certificates(folder)
+    (folder / "tokens").write_text("# trainers\nthe-trainers-token\n")
+    certificate = ("--tls-cert", str(made.server), "--tls-key", str(made.server_key))
+    token = ("--token-file", str(folder / "tokens"))
+    with start_server(folder, "echo_env", *token, *certificate) as served:
+        yield served, folder
+
+
+@pytest.mark.parametrize("door", ["grpc", "http"])
+@pytest.mark.parametrize("command", ["call", "info"])
+@pytest.mark.parametrize("by", ["option", "file", "variable"])
+def test_a_protected_server_is_called_with_a_token_and_whom_to_trust(
+    protected: tuple[ServedProcess, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    door: str,
+    command: str,
+    by: str,
+) -> None:
+    served, folder = protected
+    url = f"{door}s://{served.address(door)}"
+    what = ["step", '{"message": "hi"}'] if command == "call" else []
+    token: list[str] = []
+    match by:
+        case "option":
+            token = ["--token", "the-trainers-token"]
+        case "file":
+            token = ["--token-file", str(folder / "tokens")]
+        case _:
+            monkeypatch.setenv("OPENENV_GRPC_TOKEN", "the-trainers-token")
+
+    answered = run(command, url, *what, "--tls-ca", str(folder / "ca.pem"), *token)
+
+    assert answered.returncode == 0, answered.stderr
+
+
+@pytest.mark.parametrize("command", ["call", "info"])
+def test_a_token_that_is_not_good_is_told_in_one_line(
+    protected: tuple[ServedProcess, Path], command: str
+) -> None:
+    served, folder = protected
+    trust = ("--tls-ca", str(folder / "ca.pem"))
+    what = ["reset"] if command == "call" else []
+    for door in ("grpc", "http"):
+        url = f"{door}s://{served.address(door)}"
+        for token in ([], ["--token", "a-wrong-token"]):
+            refused = run(command, url, *what, *trust, *token)
+            assert refused.returncode == 1
+            assert "UNAUTHENTICATED" in refused.stderr
+            assert "a-wrong-token" not in refused.stderr
+
+
+def test_two_tokens_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("one\n")
+    token = ("--token", "two", "--token-file", str(tmp_path / "tokens"))
+
+    refused = run("info", "grpc://127.0.0.1:1", *token)
+
+    assert refused.returncode == 2
+    assert "not both" in refused.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -14,7 +15,12 @@ from pathlib import Path
 import pytest
 
 from openenv_grpc import GenericEnvClient
-from openenv_grpc.errors import EnvironmentFailedError
+from openenv_grpc.errors import (
+    EnvironmentFailedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from tests.certificates import make_certificates
 from tests.cli.conftest import ServeProcess
 
 SLOW_CLOSE = """
@@ -225,3 +231,98 @@ def test_an_environment_of_the_reference_is_served_as_it_is(
         )
         assert result.observation["result"]["data"] == "hi"
         assert client.state()["step_count"] == 1
+
+
+# Tokens
+
+TELLS_ITS_VARIABLE = """
+import os
+from openenv_grpc import Action, Environment, Observation
+
+class Telling(Environment):
+    def reset(self, seed=None, episode_id=None) -> Observation:
+        return Observation(metadata={"token": os.environ.get("OPENENV_GRPC_TOKEN", "")})
+
+    def step(self, action: Action) -> Observation:
+        return Observation()
+"""
+
+
+@pytest.mark.parametrize("by", ["file", "variable"])
+async def test_a_server_beyond_this_machine_asks_for_its_token(
+    serve_process: ServeProcess, tmp_path: Path, by: str
+) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("# trainers\nthe-trainers-token\n")
+    options = ["--token-file", str(file)] if by == "file" else []
+    environment = {} if by == "file" else {"OPENENV_GRPC_TOKEN": "the-trainers-token"}
+    with serve_process(
+        "echo_env", "--host", "0.0.0.0", "--log-level", "debug", *options, environment=environment
+    ) as served:
+        port = served.address("grpc").removeprefix("0.0.0.0:")
+        url = f"grpc://127.0.0.1:{port}"
+        async with GenericEnvClient(base_url=url, token="the-trainers-token") as client:
+            await client.reset()
+        with pytest.raises(UnauthenticatedError):
+            await GenericEnvClient(base_url=url).connect()
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(timeout=20)
+
+    assert re.fullmatch(r"READY grpc=0\.0\.0\.0:\d+ http=0\.0\.0\.0:\d+", served.ready)
+    assert "the-trainers-token" not in served.log.read_text()
+
+
+async def test_an_environment_does_not_inherit_the_token(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "telling.py").write_text(TELLS_ITS_VARIABLE)
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    environment = {"PYTHONPATH": path, "OPENENV_GRPC_TOKEN": "the-trainers-token"}
+    with serve_process("telling:Telling", environment=environment) as served:
+        url = f"grpc://{served.address('grpc')}"
+        async with GenericEnvClient(base_url=url, token="the-trainers-token") as client:
+            assert (await client.reset()).observation["metadata"] == {"token": ""}
+
+
+async def test_the_doors_are_protected_as_the_options_say(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path)
+    with serve_process(
+        "echo_env",
+        *("--tls-cert", str(made.server), "--tls-key", str(made.server_key)),
+        *("--tls-client-ca", str(made.ca)),
+        *("--public-url", "https://lab.example"),
+        *("--allowed-host", "127.0.0.1", "--allowed-host", "lab.example"),
+        *("--allowed-origin", "https://page.example"),
+    ) as served:
+        url = f"https://{served.address('http')}"
+        own = {"tls_ca": made.ca, "tls_cert": made.client, "tls_key": made.client_key}
+        for origin in ("https://page.example", "https://lab.example"):
+            async with GenericEnvClient(base_url=url, headers={"Origin": origin}, **own) as client:
+                assert (await client.agent_access()).url == "https://lab.example/mcp"
+        for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example"}):
+            with pytest.raises(PermissionDeniedError):
+                await GenericEnvClient(base_url=url, headers=headers, **own).connect()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--host", "0.0.0.0"], "--token-file"),
+        (["--token-file", "missing"], "--token-file"),
+        (["--tls-cert", "missing"], "--tls-key"),
+        (["--tls-client-ca", "missing"], "--tls-cert"),
+        (["--public-url", "nowhere"], "--public-url"),
+        (["--allowed-host", "http://here"], "--allowed-host"),
+        (["--allowed-origin", "here"], "--allowed-origin"),
+    ],
+)
+def test_a_protection_that_makes_no_sense_is_told_with_status_2(
+    tmp_path: Path, options: list[str], told: str
+) -> None:
+    run = serve("echo_env", "--grpc-port", "0", "--http-port", "0", *options)
+
+    assert run.returncode == 2
+    assert told in run.stderr
+    assert len(run.stderr.splitlines()) == 1

@@ -77,6 +77,15 @@ async def test_evaluate_is_not_supported() -> None:
             await client.evaluate()
 
 
+async def test_access_for_agents_is_not_supported() -> None:
+    async with (
+        serve_socket(talking(echo), binary=False) as url,
+        GenericEnvClient(url) as client,
+    ):
+        with pytest.raises(NotSupportedError, match="access for agents"):
+            await client.agent_access()
+
+
 async def test_truncated_beside_done_is_understood() -> None:
     def reply(_frame: dict[str, Any]) -> dict[str, Any]:
         data = {"observation": {}, "reward": None, "done": True, "truncated": True}

@@ -65,6 +65,13 @@ def test_an_episode_runs_without_a_loop(url: str) -> None:
             client.step({"nosuch": 1})
 
 
+def test_what_an_agent_needs_is_told_without_a_loop(url: str) -> None:
+    with GenericEnvClient(url).sync() as client:
+        access = client.agent_access()
+        assert access.session_id
+        assert access.token == ""
+
+
 def test_calls_at_module_level_need_no_block(url: str) -> None:
     client = GenericEnvClient(url).sync()
     client.connect()

@@ -11,11 +11,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.serialization import BESIDE, dump_json, model_fields
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Closed,
-    EnvironmentSpec,
     Evaluated,
     Kind,
     Observed,
@@ -24,13 +23,13 @@ from openenv_grpc.sessions import (
     Reply,
     ResetArguments,
     Result,
-    SessionPort,
     StateRead,
     StepArguments,
     ToolCall,
     ToolsListed,
-    ask,
 )
+from openenv_grpc.serialization import BESIDE, dump_json, model_fields
+from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata, ServerMode
 from tests.environments import Count, Counted

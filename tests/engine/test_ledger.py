@@ -11,7 +11,7 @@ from openenv_grpc.errors import (
     OutOfOrderError,
     RequestConflictError,
 )
-from openenv_grpc.sessions import Kind, Operation, Reply
+from openenv_grpc.operations import Kind, Operation, Reply
 from tests.engine.talking import CODEC
 
 

@@ -20,7 +20,7 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     TaskNotFoundError,
 )
-from openenv_grpc.sessions import Kind, TaskQuery
+from openenv_grpc.operations import Kind, TaskQuery
 from tests.engine.talking import (
     CODEC,
     Caller,

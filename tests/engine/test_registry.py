@@ -7,14 +7,15 @@ import pytest
 
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.engine.registry import EnvironmentDefinition, register
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
     ConfigurationError,
     InvalidActionError,
 )
-from openenv_grpc.sessions import EnvironmentSpec
 from openenv_grpc.tools import CallToolAction, CallToolObservation, ListToolsAction
 from openenv_grpc.types import Action, Budgets, Observation
+from tests.engine.process_environments import Isolated
 from tests.engine.talking import definition
 from tests.environments import (
     AsyncCountdown,
@@ -65,6 +66,18 @@ def test_an_environment_is_described_by_its_class() -> None:
 )
 def test_the_class_tells_where_it_runs(factory: Any, isolation: str) -> None:
     assert spec_of(factory).isolation == isolation
+
+
+def test_where_it_runs_is_the_first_that_is_said() -> None:
+    settings = EngineSettings(isolation="process")
+    assert spec_of(SharedCountdown, settings).isolation == "process"
+    assert spec_of(SharedCountdown, settings, isolation="thread").isolation == "thread"
+    assert spec_of(AsyncCountdown, settings).isolation == "process"
+    assert spec_of(AsyncCountdown, isolation="thread").isolation == "async"
+    assert spec_of(lambda: Countdown(), settings, isolation="inline").isolation == "inline"
+    assert spec_of(Isolated).isolation == "process"
+    with pytest.raises(ConfigurationError, match="'island'"):
+        spec_of(Countdown, isolation="island")
 
 
 def test_tools_make_an_environment_with_tools_and_tool_actions_one_in_mcp_style() -> None:

@@ -28,7 +28,8 @@ from openenv_grpc.errors import (
     SessionClosedError,
     UnserializableResultError,
 )
-from openenv_grpc.sessions import CancelEffect, Kind, SessionState
+from openenv_grpc.operations import Kind
+from openenv_grpc.sessions import CancelEffect, SessionState
 from openenv_grpc.types import ServerMode
 from tests.engine.talking import (
     Caller,
@@ -254,6 +255,19 @@ async def test_a_method_that_takes_any_keyword_gets_all() -> None:
         assert (await caller.do(Kind.STEP, {"keywords": {"speed": 2}}))["text"] == "['speed']"
 
 
+@pytest.mark.parametrize("name", ["self", "action", "target"])
+async def test_a_keyword_named_as_what_a_method_is_given_does_no_harm(name: str) -> None:
+    class Anything(OwnBooks):
+        def reset(self, **kwargs: Any) -> Counted:
+            return Counted(text=str(sorted(kwargs)))
+
+    async with opened(Anything) as caller:
+        reset = await caller.do(Kind.RESET, {name: 1})
+        assert reset["text"] == str([] if name == "self" else [name])
+        step = await caller.do(Kind.STEP, {"keywords": {name: 1}})
+        assert step["text"] == str(["target"] if name == "target" else [])
+
+
 async def test_seed_and_episode_id_are_never_unknown() -> None:
     class Simple(Countdown):
         def reset(self) -> Counted:  # type: ignore[override]  # as an author may write it
@@ -380,6 +394,21 @@ async def test_errors_are_redacted_where_that_is_asked_for() -> None:
         assert caught.value.metadata == {"environment": "Failing"}
 
 
+async def test_an_exception_without_a_text_is_told_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    class Mutes(Countdown):
+        def step(self, action: Count, timeout_s: float | None = None) -> Counted:
+            raise Mute
+
+    async with opened(Mutes) as caller:
+        await caller.reset()
+        with pytest.raises(EnvironmentFailedError, match=r"^Mute: "):
+            await caller.step()
+
+
 async def test_a_wrong_action_is_the_clients_mistake_and_takes_no_effect() -> None:
     async with opened(Countdown) as caller:
         await caller.reset()
@@ -432,7 +461,7 @@ class InlineFailing(Failing):
 
 
 @pytest.mark.parametrize("factory", [Failing, InlineFailing, AsyncFailing])
-@pytest.mark.parametrize("text", ["exit", "interrupt"])
+@pytest.mark.parametrize("text", ["exit", "interrupt", "generator"])
 async def test_what_would_end_a_program_ends_the_session_alone(
     factory: type[Failing], text: str
 ) -> None:
@@ -811,6 +840,45 @@ async def test_a_close_that_hangs_is_given_up() -> None:
             await caller.close()
             assert (manager.sessions(), manager.stuck_threads) == ([], 1)
         gates.leave.set()
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()]
+)
+async def test_whatever_an_awaited_close_raises_ends_its_session_alone(
+    error: BaseException,
+) -> None:
+    class Exits(AsyncCountdown):
+        async def close(self) -> None:
+            raise error
+
+    async with running(Exits) as manager, manager.attach(peer="test") as attachment:
+        caller = Caller(attachment.open(""))
+        await caller.reset()
+        assert await caller.close() == {"step_count": 0}
+        assert manager.sessions() == []
+
+
+async def test_an_awaited_close_that_ignores_its_cancellation_is_given_up() -> None:
+    leave = asyncio.Event()
+
+    class Stays(AsyncCountdown):
+        async def close(self) -> None:
+            while not leave.is_set():
+                try:
+                    await leave.wait()
+                except asyncio.CancelledError:
+                    continue
+
+    settings = EngineSettings(close_timeout_s=0.01)
+    async with (
+        running(Stays, settings=settings) as manager,
+        manager.attach(peer="test") as attachment,
+    ):
+        caller = Caller(attachment.open(""))
+        await caller.reset()
+        assert await caller.close() == {"step_count": 0}
+        leave.set()
 
 
 async def test_a_session_tells_its_opening_and_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,8 +16,8 @@ from openenv_grpc.errors import (
     InvalidArgumentsError,
     ToolNotFoundError,
 )
+from openenv_grpc.operations import Evaluated, Kind
 from openenv_grpc.rubrics import Rubric
-from openenv_grpc.sessions import Evaluated, Kind
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from openenv_grpc.types import Action, ServerMode
 from tests.engine.talking import opened

@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
-from openenv_grpc.sessions import Attachment, Kind, Operation, Reply, Resume, SessionPort
+from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.sessions import Attachment, Resume, SessionPort
 from tests.engine.talking import CODEC, ManualClock, definition
 from tests.environments import AsyncCountdown, Count, Counted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -121,6 +122,18 @@ async def test_an_installed_distribution_serves(installed: Path, tmp_path: Path)
             async with GenericEnvClient(base_url=url) as client:
                 result = await client.reset()
                 assert result.observation["echoed_message"] == "Echo environment ready!"
+
+
+def test_the_script_of_an_environment_serves_it(installed: Path, tmp_path: Path) -> None:
+    command = [installed.parent / "server", "--port", "0", "--grpc-port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        status = process.wait(timeout=20)
+
+    assert re.fullmatch(r"echo listens: grpc=127\.0\.0\.1:\d+ http=127\.0\.0\.1:\d+\n", line)
+    assert status == 0
 
 
 def test_a_plain_install_is_small(installed: Path) -> None:

@@ -15,18 +15,10 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from openenv.core.rubrics import Rubric
 
 from openenv_grpc.engine import EnvironmentDefinition, SessionManager
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidActionError, OpenEnvError, ToolNotFoundError
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Kind,
-    Operation,
-    ResetArguments,
-    Result,
-    SessionPort,
-    StepArguments,
-    ToolCall,
-    ask,
-)
+from openenv_grpc.operations import Kind, Operation, ResetArguments, Result, StepArguments, ToolCall
+from openenv_grpc.sessions import SessionPort, ask
 
 
 class Kept:

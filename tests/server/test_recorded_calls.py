@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from openenv_grpc.errors import DrainingError, Effect, EnvironmentFailedError, RequestConflictError
+from openenv_grpc.operations import Deliver, Kind, Operation, Reply
 from openenv_grpc.server.recorded_calls import RecordedCalls
-from openenv_grpc.sessions import Deliver, Kind, Operation, Reply
 from openenv_grpc.wire.tool_messages import ToolCodec
 
 OPERATION = Operation(kind=Kind.CALL_TOOL, codec=ToolCodec())

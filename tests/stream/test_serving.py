@@ -75,7 +75,7 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate", "resume"]
+    assert list(server.features) == ["evaluate", "resume", "agent_access"]
     assert server.max_operations_per_session == 16
 
 
@@ -220,7 +220,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
         lambda open_: setattr(open_, "snapshot_id", "s"),
         lambda open_: setattr(open_, "progress", True),
         lambda open_: setattr(open_, "events", True),
-        lambda open_: setattr(open_, "agent_access", True),
     ],
 )
 async def test_an_open_that_asks_for_what_is_not_offered_is_refused(
@@ -345,7 +344,10 @@ async def test_a_session_that_an_operator_ends_is_told_as_an_event(
     assert reason(await pipe.ask(stepping(request_id=2))) == "SESSION_NOT_FOUND"
 
 
-async def test_unsent_outcomes_hold_up_the_reading_of_more(host: SessionManager) -> None:
+@pytest.mark.parametrize("messages", [1, 2], ids=["of_one_message", "of_the_next_message"])
+async def test_unsent_outcomes_hold_up_further_operations(
+    host: SessionManager, messages: int
+) -> None:
     async with piped(host, StreamLimits(max_unsent_bytes=1)) as pipe:
         writing, blocked = asyncio.Event(), asyncio.Event()
         write_at_once = pipe.write
@@ -359,10 +361,14 @@ async def test_unsent_outcomes_hold_up_the_reading_of_more(host: SessionManager)
         pipe.send(unknown_session())  # its answer is being written
         async with asyncio.timeout(5):
             await writing.wait()
-        pipe.send(unknown_session())  # its answer is unsent
-        pipe.send(opening(2))
+        unsent = unknown_session()
+        if messages == 1:
+            pipe.send(unsent, opening(2))
+        else:
+            pipe.send(unsent)
+            pipe.send(opening(2))
         async with asyncio.timeout(5):
-            while pipe.unread != 1:
+            while pipe.unread != messages - 1:
                 await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -477,3 +483,22 @@ async def test_thousands_of_operations_of_many_sessions_are_answered_in_order(pi
             assert outcome.WhichOneof("kind") == "step"
             last[outcome.session] += 1
             assert outcome.request_id == last[outcome.session]
+
+
+async def test_a_message_of_very_many_operations_leaves_others_their_turn(pipe: Pipe) -> None:
+    turns = 0
+    over = asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    pipe.send(*[session_pb2.Operation()] * 20_000)
+    for _ in range(20_000):
+        assert reason(await pipe.outcome()) == "INVALID_REQUEST"
+    over.set()
+    await beside
+    assert turns > 30

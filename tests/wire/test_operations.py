@@ -11,23 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     InternalError,
     InvalidActionError,
     InvalidRequestError,
     UnserializableResultError,
 )
+from openenv_grpc.operations import Closed, Evaluated, Kind, Observed, Opened, Operation, StateRead
 from openenv_grpc.serialization import ActionReader
-from openenv_grpc.sessions import (
-    Closed,
-    EnvironmentSpec,
-    Evaluated,
-    Kind,
-    Observed,
-    Opened,
-    Operation,
-    StateRead,
-)
 from openenv_grpc.types import Observation, ServerMode, State
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire.operations import ConnectCodec, UnaryCodec

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openenv_grpc.errors import InternalError, InvalidRequestError
-from openenv_grpc.sessions import Kind, Operation, ToolCall, ToolsListed
+from openenv_grpc.operations import Kind, Operation, ToolCall, ToolsListed
 from openenv_grpc.tools import CallToolObservation, ToolAnswer, ToolInfo
 from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire.tool_messages import ToolCodec

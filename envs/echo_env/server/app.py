@@ -6,7 +6,7 @@ import argparse
 
 from echo_env.models import EchoAction, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
-from openenv_grpc import create_app, serve
+from openenv_grpc import ConfigurationError, create_app, serve
 
 # Tool calls are taken besides: every environment with tools takes them.
 app = create_app(EchoEnvironment, EchoAction, EchoObservation, env_name="echo_env")
@@ -20,13 +20,19 @@ def main() -> None:
     parser.add_argument("--grpc-port", type=int, default=50051)
     parser.add_argument("--insecure", action="store_true", help="listen beyond this machine")
     arguments = parser.parse_args()
-    serve(
-        app,
-        host=arguments.host,
-        http_port=arguments.port,
-        grpc_port=arguments.grpc_port,
-        insecure=arguments.insecure,
-    )
+    try:
+        serve(
+            app,
+            host=arguments.host,
+            http_port=arguments.port,
+            grpc_port=arguments.grpc_port,
+            insecure=arguments.insecure,
+            on_ready=lambda server: print(
+                f"echo listens: grpc={server.grpc_address} http={server.http_address}", flush=True
+            ),
+        )
+    except ConfigurationError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

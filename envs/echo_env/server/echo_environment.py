@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from echo_env.models import EchoAction, EchoObservation
-from openenv_grpc import MCPEnvironment, tool
+from openenv_grpc import EnvironmentMetadata, MCPEnvironment, tool
 
 REWARD_PER_CHARACTER = 0.1
 GREETING = "Echo environment ready!"
@@ -35,6 +35,14 @@ class EchoEnvironment(MCPEnvironment):
             message_length=len(GREETING),
             reward=0.0,
             metadata={"status": "ready", "message": GREETING},
+        )
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Says what echo is."""
+        return EnvironmentMetadata(
+            name="echo_env",
+            description="Gives back what it is told, by typed action or by tool",
+            version="0.1.0",
         )
 
     def _step_impl(

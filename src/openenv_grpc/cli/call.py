@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import enum
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from openenv_grpc.cli.credentials import (
+    Credentials,
+    TlsCaOption,
+    TlsCertOption,
+    TlsKeyOption,
+    TokenFileOption,
+    TokenOption,
+    credentials,
+)
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
-from openenv_grpc.errors import ConfigurationError, InvalidRequestError
+from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
 from openenv_grpc.serialization import parse_json_object
 from openenv_grpc.types import JsonValue, StepResult
+
+# What follows `\b` is shown as it stands.
+EXAMPLES = """\b
+Examples:
+  openenv-grpc call grpc://127.0.0.1:50051 reset '{"seed": 7}'
+  openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "a"}' '{"message": "b"}'
+  openenv-grpc call http://127.0.0.1:8000 tool echo_message '{"message": "hello"}'
+"""
 
 
 class What(enum.StrEnum):
@@ -42,7 +60,7 @@ def call(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[JSON...]",
+            metavar="JSON",
             help="Of reset its options, of step an action or several, of tool its name and "
             "arguments.",
             show_default=False,
@@ -63,23 +81,28 @@ def call(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for an answer.")
     ] = 60.0,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    tls_ca: TlsCaOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
 ) -> None:
-    r"""Reset, step, read or call tools of an environment.
+    """Reset, step, read or call tools of an environment.
 
     Each command opens a session of its own and closes it. `step`, `state` and `tool` reset first,
     since there is no episode yet. An action that does not fit the environment is not sent.
-
-    \b
-    openenv-grpc call grpc://127.0.0.1:50051 reset '{"seed": 7}'
-    openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "hello"}' '{"message": "again"}'
-    openenv-grpc call http://127.0.0.1:8000 tool echo_message '{"message": "hello"}'
     """
     given = arguments or []
     options = None if no_reset else _object(reset, "options of the reset")
-    server = _Server(url=url, environment=env, timeout_s=timeout)
+    server = _Server(
+        url=url,
+        environment=env,
+        timeout_s=timeout,
+        credentials=credentials(token, token_file, tls_ca, tls_cert, tls_key),
+    )
     match what:
         case What.RESET:
             texts = _take(given, 0, 1)
@@ -110,17 +133,24 @@ class _Server:
     url: str
     environment: str
     timeout_s: float
+    credentials: Credentials
 
     def client(self) -> GenericEnvClient:
         """Makes a client for a trainer."""
         return GenericEnvClient(
-            base_url=self.url, message_timeout_s=self.timeout_s, environment=self.environment
+            base_url=self.url,
+            message_timeout_s=self.timeout_s,
+            environment=self.environment,
+            **self.credentials,
         )
 
     def tools(self) -> MCPToolClient:
         """Makes a client for an agent."""
         return MCPToolClient(
-            base_url=self.url, message_timeout_s=self.timeout_s, environment=self.environment
+            base_url=self.url,
+            message_timeout_s=self.timeout_s,
+            environment=self.environment,
+            **self.credentials,
         )
 
 
@@ -134,7 +164,9 @@ async def _step(server: _Server, options: Fields | None, actions: list[Fields]) 
     from openenv_grpc.cli.actions import check_action
     from openenv_grpc.client.catalog import describe
 
-    described = await describe(server.url, server.environment, timeout_s=server.timeout_s)
+    described = await describe(
+        server.url, server.environment, timeout_s=server.timeout_s, **server.credentials
+    )
     for action in actions:
         check_action(action, described[0].schemas.get("action", {}))
     async with server.client() as client:
@@ -160,7 +192,8 @@ async def _tool(
 ) -> list[Fields]:
     async with server.tools() as client:
         if options is not None:
-            await client.reset(**options)
+            with suppress(ModeForbidsError):  # in production tools are all there is
+                await client.reset(**options)
         return [{"result": await client.call_tool(name, **arguments)}]
 
 

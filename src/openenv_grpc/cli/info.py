@@ -8,6 +8,14 @@ from typing import Annotated
 
 import typer
 
+from openenv_grpc.cli.credentials import (
+    TlsCaOption,
+    TlsCertOption,
+    TlsKeyOption,
+    TokenFileOption,
+    TokenOption,
+    credentials,
+)
 from openenv_grpc.cli.output import show
 
 
@@ -24,6 +32,11 @@ def info(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for the server.")
     ] = 10.0,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    tls_ca: TlsCaOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Show what a server offers: environments, schemas, capabilities, budgets and doors.
@@ -33,7 +46,8 @@ def info(
     # Here, so that `--help` is quick.
     from openenv_grpc.client.catalog import describe
 
-    for description in asyncio.run(describe(url, env, timeout_s=timeout)):
+    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    for description in asyncio.run(describe(url, env, timeout_s=timeout, **given)):
         told = {
             key: value for key, value in asdict(description).items() if value not in ("", None, {})
         }

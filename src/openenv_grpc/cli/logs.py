@@ -38,6 +38,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:  # from the process of an environment
+            fields["exception"] = record.exc_text
         return json.dumps(fields, ensure_ascii=False)
 
 

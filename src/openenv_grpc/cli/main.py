@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from openenv_grpc.cli.call import call
+from openenv_grpc.cli.call import EXAMPLES, call
 from openenv_grpc.cli.info import info
 from openenv_grpc.cli.serve import serve
 from openenv_grpc.errors import ConfigurationError, OpenEnvError
@@ -17,12 +17,18 @@ FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 
+# What follows `\b` is shown as it stands.
+FIRST_STEPS = """\b
+First steps, in two terminals:
+  openenv-grpc serve echo_env
+  openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "hello"}'
+"""
+
 command = typer.Typer(
     name="openenv-grpc",
     help="Serve environments for training agents over gRPC, WebSocket, HTTP and MCP, and drive "
     "them from a terminal.",
-    epilog="First steps: `openenv-grpc serve echo_env`, and in another terminal "
-    '`openenv-grpc call grpc://127.0.0.1:50051 step \'{"message": "hello"}\'`.',
+    epilog=FIRST_STEPS,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,7 +36,7 @@ command = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 command.command("serve")(serve)
-command.command("call")(call)
+command.command("call", epilog=EXAMPLES)(call)
 command.command("info")(info)
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from openenv_grpc import serving
+from openenv_grpc.access import TOKEN_VARIABLE
 from openenv_grpc.cli.logs import LogFormat, LogLevel, configure_logs
+from openenv_grpc.cli.sizes import parse_size
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.targets import Overrides, load
-from openenv_grpc.types import ServerMode
+from openenv_grpc.types import Isolation, ServerMode
 
 
 def serve(
     targets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TARGET...",
+            metavar="TARGET",
             help="An installed environment's name, a folder with openenv.yaml, or module:Class. "
             "With several, the first is the default.",
             show_default=False,
@@ -42,10 +45,50 @@ def serve(
         typer.Option(
             "--insecure",
             envvar="OPENENV_GRPC_INSECURE",
-            help="Listen on a --host beyond this machine, where whoever reaches it drives the "
-            "environments.",
+            help="Listen on a --host beyond this machine without a token, where whoever reaches it "
+            "drives the environments.",
         ),
     ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Ask for one of these tokens, one a line.  [default: that of OPENENV_GRPC_TOKEN, "
+            "if it is set]",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate's key (PEM).")
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask clients for a certificate that these vouch for."),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Where HTTP is reached from elsewhere, for agents to be told."
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name by which HTTP requests may ask for this server, or '*'; may be repeated.  "
+            "[default: those of loopback and --host; beyond loopback any]",
+        ),
+    ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Web pages that may use this server, https://HOST[:PORT] or '*'; may be "
+            "repeated.  [default: its own]",
+        ),
+    ] = None,
     max_sessions: Annotated[
         int | None,
         typer.Option(
@@ -65,6 +108,22 @@ def serve(
         typer.Option(
             help="In production nobody resets, steps or reads state.  [default: OPENENV_MODE, else "
             "simulation]"
+        ),
+    ] = None,
+    isolation: Annotated[
+        Isolation | None,
+        typer.Option(
+            help="Where an environment's code runs; process gives each session a process of its "
+            "own, shared and inline are for what never blocks.  [default: what the environment "
+            "says, else thread]"
+        ),
+    ] = None,
+    worker_memory: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="Limit the address space of each session's process, as 512M or 2G.",
         ),
     ] = None,
     env_name: Annotated[
@@ -102,6 +161,8 @@ def serve(
         raise ConfigurationError(
             "--env-name, --action, --observation and --state are for a single TARGET"
         )
+    # Taken away, so that what environments start does not inherit it: an agent's shell, for one.
+    token = os.environ.pop(TOKEN_VARIABLE, "")
     serving.serve(
         *(load(target, overrides) for target in targets),
         on_ready=_announce,
@@ -110,10 +171,20 @@ def serve(
         http_port=None if no_http else http_port,
         unix=unix,
         insecure=insecure,
+        tokens=token.strip() or None if token_file is None else None,
+        token_file=token_file,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_client_ca=tls_client_ca,
+        public_url=public_url,
+        allowed_hosts=allowed_host or (),
+        allowed_origins=allowed_origin or (),
         mode=mode,
         max_sessions=max_sessions,
         session_timeout_s=session_timeout,
         redact_errors=redact_errors,
+        isolation=isolation,
+        worker_memory_bytes=worker_memory,
     )
 
 

@@ -1,5 +1,6 @@
 """Clients: what a trainer or an agent written in Python drives an environment with."""
 
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.env_client import EnvClient
 from openenv_grpc.client.generic_client import GenericAction, GenericEnvClient
 from openenv_grpc.client.mcp_client import GenericMCPObservation, MCPClientBase, MCPToolClient
@@ -8,6 +9,7 @@ from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.client.sync_client import SyncEnvClient
 
 __all__ = [
+    "AgentAccess",
     "ContainerProvider",
     "EnvClient",
     "Evaluation",

@@ -11,6 +11,7 @@ import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 
+from openenv_grpc.client.credentials import FilePath, request_headers, ssl_context, tls_files
 from openenv_grpc.client.grpc_transport import open_channel
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
@@ -18,7 +19,10 @@ from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import (
     DeadlineExceededError,
     EnvironmentNotFoundError,
+    OpenEnvError,
+    PermissionDeniedError,
     ProtocolViolationError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from openenv_grpc.serialization import parse_json, parse_json_object
@@ -26,6 +30,8 @@ from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
 
 MAX_MESSAGE_BYTES = 100 * 2**20
+
+_REFUSALS: dict[int, type[OpenEnvError]] = {401: UnauthenticatedError, 403: PermissionDeniedError}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,38 +56,57 @@ class EnvironmentDescription:
 
 
 async def describe(
-    base_url: str, environment: str = "", *, timeout_s: float = 10.0
+    base_url: str,
+    environment: str = "",
+    *,
+    timeout_s: float = 10.0,
+    token: str | None = None,
+    tls_ca: FilePath | None = None,
+    tls_cert: FilePath | None = None,
+    tls_key: FilePath | None = None,
 ) -> list[EnvironmentDescription]:
     """Describes the environments of a server, the default one first, or only the one named.
 
+    Token and certificates are those of an `EnvClient`.
+
     Raises:
         EnvironmentNotFoundError, UnavailableError, DeadlineExceededError, InvalidRequestError.
+        UnauthenticatedError, PermissionDeniedError: the token is missing, or not good.
     """
     target = parse_url(base_url)
+    options = ConnectionOptions(
+        max_message_bytes=MAX_MESSAGE_BYTES,
+        headers=request_headers(None, token),
+        tls=tls_files(target, tls_ca, tls_cert, tls_key),
+    )
     try:
         async with asyncio.timeout(timeout_s):
             if target.grpc:
-                return await _by_grpc(target, environment)
-            return await _by_http(target, environment)
+                return await _by_grpc(target, environment, options)
+            return await _by_http(target, environment, options)
     except TimeoutError as error:
         raise DeadlineExceededError(
             f"{target.uri} did not answer within {timeout_s:g} s; see that a server runs there"
         ) from error
 
 
-async def _by_grpc(target: Target, environment: str) -> list[EnvironmentDescription]:
-    options = ConnectionOptions(max_message_bytes=MAX_MESSAGE_BYTES)
+async def _by_grpc(
+    target: Target, environment: str, options: ConnectionOptions
+) -> list[EnvironmentDescription]:
+    metadata = tuple((name.lower(), value) for name, value in options.headers)
     async with open_channel(target, options) as channel:
         catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         try:
             names = [environment]
             if not environment:
-                listed = await catalog.ListEnvironments(catalog_pb2.ListEnvironmentsRequest())
+                listed = await catalog.ListEnvironments(
+                    catalog_pb2.ListEnvironmentsRequest(), metadata=metadata
+                )
                 names = list(listed.environments)
             return [
                 _described(
                     await catalog.GetEnvironment(
-                        catalog_pb2.GetEnvironmentRequest(environment=name)
+                        catalog_pb2.GetEnvironmentRequest(environment=name), metadata=metadata
                     )
                 )
                 for name in names
@@ -126,9 +151,15 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
     )
 
 
-async def _by_http(target: Target, environment: str) -> list[EnvironmentDescription]:
+async def _by_http(
+    target: Target, environment: str, options: ConnectionOptions
+) -> list[EnvironmentDescription]:
     base = "http" + target.uri.removeprefix("ws").removesuffix("/ws")
-    async with aiohttp.ClientSession(trust_env=not target.loopback) as http:
+    async with aiohttp.ClientSession(
+        trust_env=not target.loopback,
+        headers=dict(options.headers),
+        connector=aiohttp.TCPConnector(ssl=ssl_context(options.tls)),
+    ) as http:
         try:
             if environment:
                 return [await _ask_routes(http, base, f"/{environment}", environment)]
@@ -146,6 +177,7 @@ async def _by_http(target: Target, environment: str) -> list[EnvironmentDescript
 async def _names(http: aiohttp.ClientSession, base: str) -> list[str]:
     """Lists the environments; a server that has no such route has one, of no name."""
     async with http.get(f"{base}/list_environments") as response:
+        _check_admitted(response)
         if response.status != 200:
             return [""]
         names = parse_json(await response.read(), what="list of environments")
@@ -179,6 +211,7 @@ async def _ask_routes(
 async def _get(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, Any]:
     async with http.get(url) as response:
         content = await response.read()
+        _check_admitted(response)
         if response.status == 404 and name:
             raise EnvironmentNotFoundError(f"there is no environment {name!r} at {url}")
         if response.status != 200:
@@ -186,3 +219,11 @@ async def _get(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, An
                 f"{url} answered {response.status}: this is no environment's server"
             )
     return parse_json_object(content, what="answer")
+
+
+def _check_admitted(response: aiohttp.ClientResponse) -> None:
+    refusal = _REFUSALS.get(response.status)
+    if refusal is not None:
+        raise refusal(
+            f"{response.url} answered {response.status}: the server asks for a token, or another"
+        )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from openenv_grpc.client import operations
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.link import FIRST_DELAY_S, LAST_DELAY_S, STEADY_S, Link, Stream
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
@@ -20,6 +21,7 @@ from openenv_grpc.client.remote_session import (
 )
 from openenv_grpc.client.tool_calls import ToolCaller, call_by_step, list_by_step
 from openenv_grpc.errors import (
+    NotSupportedError,
     OpenEnvError,
     SessionClosedError,
     TooManyOperationsError,
@@ -30,6 +32,9 @@ from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import durations, status
+
+AGENT_ACCESS = "agent_access"
+"""The feature of servers that mint access for agents."""
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -87,13 +92,18 @@ class ConnectSession:
         self._boarded = 0  # how many streams there have been
         self._boarded_at: float | None = None
         self._giving_up: asyncio.TimerHandle | None = None
+        self._agent_access: AgentAccess | None = None
         self.lost: OpenEnvError | None = None
         link.add(self)
 
     async def open(self, environment: str) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
+        offered = AGENT_ACCESS in self._link.limits.features
         operation = operations.open_session(
-            environment, resume_key=self._key, resume_window_s=self._window_s
+            environment,
+            agent_access=offered,
+            resume_key=self._key,
+            resume_window_s=self._window_s,
         )
         opened = (await self._ask(operation, what="open")).open
         self._id = opened.session_id
@@ -101,6 +111,12 @@ class ConnectSession:
         self._window_s = (
             durations.read_duration(opened.resume_window, what="resume_window") if granted else None
         )
+        if offered:
+            self._agent_access = AgentAccess(
+                url=opened.agent_access.mcp_url,
+                token=opened.agent_access.token,
+                session_id=opened.session_id,
+            )
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
@@ -131,6 +147,13 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    def agent_access(self) -> AgentAccess:
+        """See `RemoteSession`."""
+        self._check()
+        if self._agent_access is None:
+            raise NotSupportedError("the server offers no access for agents")
+        return self._agent_access
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""

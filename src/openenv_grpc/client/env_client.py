@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -13,6 +12,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from pydantic import TypeAdapter
 
 from openenv_grpc.client import connections, parsing, providers
+from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
@@ -21,8 +22,6 @@ from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
 from openenv_grpc.types import JsonValue, ServerMode, StepResult
 from openenv_grpc.wire import durations
-
-_HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -89,11 +88,18 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         environment: str = "",
         resume_window_s: float | None = 60.0,
+        token: str | None = None,
+        tls_ca: FilePath | None = None,
+        tls_cert: FilePath | None = None,
+        tls_key: FilePath | None = None,
     ) -> None:
         """Makes a client; nothing is sent before `connect` or the first call.
 
         Without a `base_url` the `provider` is started when connecting, and stopped by `close`.
-        `environment` names one of a server's environments; the default one if it is empty.
+        `environment` names one of a server's environments; the default one if it is empty. `token`
+        is for servers that ask for one; without it that of the variable `OPENENV_GRPC_TOKEN` is
+        sent, if there is one. `tls_ca` is a file with the certificates to trust in place of the
+        system's, `tls_cert` and `tls_key` are the client's own, for servers that ask for one.
 
         `resume_window_s` is how long the session outlives the loss of its connection, which the
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
@@ -121,7 +127,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             max_message_bytes=int(max_message_size_mb * 2**20),
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
-            headers=_checked_headers(headers or {}),
+            headers=request_headers(headers, token),
+            tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
         )
         self._provider = provider
         self._mode = _mode(mode)
@@ -207,6 +214,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         session = await self._open()
         return await session.evaluate()
+
+    async def agent_access(self) -> AgentAccess:
+        """Tells what an agent needs to use the tools of this session, and nothing else.
+
+        It ends with the session: after one was lost, the next has another.
+
+        Raises:
+            NotSupportedError: the server offers no such thing, as reference servers do not.
+        """
+        session = await self._open()
+        return session.agent_access()
 
     async def new_session(self) -> Self:
         """Returns a connected client of the same kind on the same server, closed with this one."""
@@ -337,15 +355,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 "client for each loop, close() it before the next loop uses it, or use .sync(), "
                 "which works from every thread and loop"
             )
-
-
-def _checked_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise InvalidRequestError(f"{name!r} is no name of a header")
-        if not (value.isascii() and value.isprintable()):  # which is not shown: it may be a token
-            raise InvalidRequestError(f"the header {name} has to be of printable ASCII characters")
-    return tuple(sorted(headers.items()))
 
 
 def _check_positive(**numbers: float | None) -> None:

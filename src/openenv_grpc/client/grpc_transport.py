@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
-from pathlib import Path
 
 import grpc.aio
 
+from openenv_grpc.client.credentials import channel_credentials
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
-from openenv_grpc.errors import InvalidRequestError, UnavailableError
+from openenv_grpc.errors import UnavailableError
 
 METHOD = "/openenv_grpc.v1.SessionService/Connect"
 
@@ -59,7 +57,7 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
     """Makes a channel that nobody shares. Nothing is dialled before its first use.
 
     Raises:
-        InvalidRequestError: the certificates to trust cannot be read.
+        InvalidRequestError: a certificate cannot be read.
     """
     settings: list[tuple[str, int]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
@@ -83,23 +81,5 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
         ]
     if not target.secure:
         return grpc.aio.insecure_channel(target.uri, options=settings)
-    credentials = grpc.ssl_channel_credentials(_root_certificates())
+    credentials = channel_credentials(options.tls)
     return grpc.aio.secure_channel(target.uri, credentials, options=settings)
-
-
-def _root_certificates() -> bytes | None:
-    """Reads the certificates to trust: those of `SSL_CERT_FILE`, else the system's.
-
-    `None` leaves it to gRPC: the file that `GRPC_DEFAULT_SSL_ROOTS_FILE_PATH` names, or its own.
-    """
-    if "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" in os.environ:
-        return None
-    named = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
-    if named is None:
-        return None
-    try:
-        return Path(named).read_bytes()
-    except OSError as error:
-        raise InvalidRequestError(
-            f"the root certificates that SSL_CERT_FILE names cannot be read: {error.strerror}"
-        ) from error

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from openenv_grpc.client import json_errors, tool_answers
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
     Evaluation,
@@ -99,6 +100,12 @@ class JsonSession:
         """See `RemoteSession`."""
         raise NotSupportedError(
             f"{self._target} speaks the reference's JSON protocol, which has no evaluate"
+        )
+
+    def agent_access(self) -> AgentAccess:
+        """See `RemoteSession`."""
+        raise NotSupportedError(
+            f"{self._target} speaks the reference's JSON protocol, which has no access for agents"
         )
 
     async def list_tools(self) -> list[Tool]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, TypeAdapter
 
 from openenv_grpc.client import parsing
+from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.env_client import EnvClient
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.errors import InvalidRequestError
@@ -57,6 +58,10 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
         headers: Mapping[str, str] | None = None,
         *,
         environment: str = "",
+        token: str | None = None,
+        tls_ca: FilePath | None = None,
+        tls_cert: FilePath | None = None,
+        tls_key: FilePath | None = None,
     ) -> None:
         """Makes a client as `EnvClient` does. Its mode is `production`, whatever the variables say.
 
@@ -76,6 +81,10 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
             ServerMode.PRODUCTION,
             headers,
             environment=environment,
+            token=token,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
         )
 
     def _forget(self) -> None:

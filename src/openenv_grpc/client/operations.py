@@ -22,11 +22,16 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def open_session(
-    environment: str, *, resume_key: str = "", resume_window_s: float | None = None
+    environment: str,
+    *,
+    agent_access: bool = False,
+    resume_key: str = "",
+    resume_window_s: float | None = None,
 ) -> session_pb2.Operation:
     """Makes an `open`, of a session that outlives its stream if there is a window."""
     operation = session_pb2.Operation()
     operation.open.environment = environment
+    operation.open.agent_access = agent_access
     if resume_window_s is not None:
         operation.open.resume_key = resume_key
         durations.fill_duration(operation.open.resume_window, resume_window_s)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -75,6 +76,10 @@ class RemoteSession(Protocol):
 
     async def evaluate(self) -> Evaluation:
         """Asks for the verdict without a step."""
+        ...
+
+    def agent_access(self) -> AgentAccess:
+        """Tells what the session's agent needs. Raises `NotSupportedError`."""
         ...
 
     async def list_tools(self) -> list[Tool]:

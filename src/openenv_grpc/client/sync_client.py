@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue, StepResult
@@ -145,6 +146,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     def evaluate(self) -> Evaluation:
         """Asks for the verdict without a step."""
         return _background.run(self._client.evaluate())
+
+    def agent_access(self) -> AgentAccess:
+        """Tells what the session's agent needs."""
+        return _background.run(self._client.agent_access())
 
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client of the same kind, closed with this one."""

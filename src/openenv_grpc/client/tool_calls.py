@@ -81,30 +81,24 @@ class ToolCaller:
 
 
 def _read_result(name: str, result: tool_pb2.ToolResult) -> JsonValue:
-    structured = None
-    if result.HasField("structured"):
-        structured = payloads.decode_payload(result.structured)
-    if isinstance(structured, dict) and "tool_name" in structured:
-        return tool_answers.read_call(name, structured)  # a step in disguise
+    data = payloads.decode_payload(result.structured) if result.HasField("structured") else None
+    if isinstance(data, dict) and "tool_name" in data:
+        return tool_answers.read_call(name, data)  # a step in disguise
     return tool_answers.read_result(
         name,
         {
             "content": [_block(content) for content in result.contents],
-            "structured_content": structured,
+            "structured_content": _wrapped(data),
             "meta": None,
-            "data": _unwrapped(structured),
+            "data": data,
             "is_error": result.failed,
         },
     )
 
 
-def _unwrapped(structured: JsonValue) -> JsonValue:
-    """Returns a tool's value without the object that MCP needs around what is none."""
-    match structured:
-        case {"result": value} if len(structured) == 1:
-            return value
-        case _:
-            return structured
+def _wrapped(data: JsonValue) -> JsonValue:
+    """Returns a tool's value as MCP structures it: in an object, where it is none."""
+    return data if data is None or isinstance(data, dict) else {"result": data}
 
 
 def _block(content: tool_pb2.ToolContent) -> JsonValue:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from openenv_grpc.client.credentials import Headers, TlsFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +18,10 @@ class ConnectionOptions:
     """How long a connection may be silent before it is probed; `None` for ever."""
     ping_timeout_s: float | None = 20.0
     """How long the answer may take before the connection counts as lost; `None` for ever."""
-    headers: tuple[tuple[str, str], ...] = ()
-    """Sent along when connecting."""
+    headers: Headers = field(default=(), repr=False)
+    """Sent along when connecting. There may be a token among them."""
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    """For servers with TLS."""
 
 
 class Transport(Protocol):

@@ -6,6 +6,7 @@ import asyncio
 
 import aiohttp
 
+from openenv_grpc.client.credentials import ssl_context
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import (
@@ -121,7 +122,9 @@ async def dial(
     Raises:
         UnavailableError: nobody answers there.
         UnauthenticatedError, PermissionDeniedError, NotSupportedError: the server refuses.
+        InvalidRequestError: the URL or a certificate is of no use.
     """
+    tls = ssl_context(options.tls)
     session = aiohttp.ClientSession(
         trust_env=not target.loopback,  # proxies
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s),
@@ -132,6 +135,7 @@ async def dial(
                 target.uri,
                 protocols=(SUBPROTOCOL,) if offer else (),
                 headers=dict(options.headers),
+                ssl=tls,
                 heartbeat=_heartbeat_s(options),
                 max_msg_size=options.max_message_bytes,
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT_S),
@@ -157,11 +161,16 @@ def _refused(error: Exception, target: Target, connect_timeout_s: float) -> Open
             kind = _REFUSALS.get(error.status, UnavailableError)
             return kind(
                 f"{target.uri} refused the WebSocket with status {error.status}; the base URL has "
-                "to name an OpenEnv server, and headers= its token if it wants one",
+                "to name an OpenEnv server, and token= its token if it wants one",
                 metadata={"http_status": str(error.status)},
             )
         case aiohttp.ClientResponseError():
             return UnavailableError(f"{target.uri} is no WebSocket: what answers there is not HTTP")
+        case aiohttp.ClientConnectorCertificateError():  # a `ValueError` too
+            return UnavailableError(
+                f"{target.uri} shows a certificate that is not trusted: "
+                f"{error.certificate_error}; tls_ca= names those who vouch for it"
+            )
         case aiohttp.InvalidURL() | ValueError():
             return InvalidRequestError(f"{target.uri} is no usable URL: {error}")
         case TimeoutError():

@@ -12,8 +12,8 @@ from typing import Any
 
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
-from openenv_grpc.sessions import StateRead
-from openenv_grpc.types import Budgets, Observation, State
+from openenv_grpc.operations import StateRead
+from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
 """Modules of the two base classes of environments."""
@@ -22,6 +22,7 @@ DEFAULTS = BASES | {"openenv_grpc.mcp_environment"}
 
 REFERENCE_MCP_MODULE = "openenv.core.env_server.mcp_environment"
 TASK_METHODS = frozenset({"list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"})
+ISOLATIONS = frozenset(each.value for each in Isolation)
 HANDED_BY_ENGINE = frozenset({"seed", "episode_id"})
 """Keywords of a reset that mean something even where the method does not take them."""
 
@@ -47,12 +48,14 @@ class Method:
     accepted: frozenset[str]
     """Names of the keywords that it takes."""
     accepts_any: bool
+    given: frozenset[str]
+    """Names of what it is given by position, and so takes no keyword of."""
 
     def accepts(self, keyword: str) -> bool:
         """Tells whether it takes a keyword."""
-        return self.accepts_any or keyword in self.accepted
+        return keyword in self.accepted or (self.accepts_any and keyword not in self.given)
 
-    def call(self, target: object, *arguments: object, **keywords: object) -> Any:
+    def call(self, target: object, /, *arguments: object, **keywords: object) -> Any:
         """Calls it; returns an awaitable if it is asynchronous."""
         return getattr(target, self.name)(*arguments, **keywords)
 
@@ -102,10 +105,10 @@ def shape_of(cls: type) -> Shape:
             )
     reset, step = _preferred(cls, "reset"), _preferred(cls, "step")
     isolation: str = getattr(cls, "ISOLATION", "thread")
-    if isolation not in ("thread", "shared", "inline"):
+    if isolation not in ISOLATIONS:
         raise TypeError(
-            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be 'thread', 'shared' or "
-            "'inline'"
+            f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be "
+            f"{', '.join(sorted(ISOLATIONS))}"
         )
     return Shape(
         cls=cls,
@@ -166,7 +169,7 @@ def _method(cls: type, name: str) -> Method:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # callables written in C may not tell
-        return Method(name, _is_async(function), frozenset(), accepts_any=True)
+        return Method(name, _is_async(function), frozenset(), accepts_any=True, given=frozenset())
     # The first is `self`, and the second of a step its action, whatever their names.
     skipped = 2 if name in ("step", "step_async") else 1
     return Method(
@@ -178,6 +181,11 @@ def _method(cls: type, name: str) -> Method:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         ),
         any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
+        frozenset(
+            parameter.name
+            for parameter in parameters[:skipped]
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ),
     )
 
 

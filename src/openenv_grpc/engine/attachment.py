@@ -11,7 +11,8 @@ from openenv_grpc.engine.resuming import Hold, Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.errors import InvalidRequestError
-from openenv_grpc.sessions import Deliver, Operation, Resume, SessionPort
+from openenv_grpc.operations import Deliver, Operation
+from openenv_grpc.sessions import Resume, SessionPort
 
 UNHELD_IDLE_TIMEOUT_S = 600.0
 """How long a session that no connection holds may idle, unless something else is said."""

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Kind,
-    Operation,
-    ResetArguments,
-    Result,
-    SessionPort,
-    StepArguments,
-    ToolCall,
-    ask,
-)
+from openenv_grpc.operations import Kind, Operation, ResetArguments, Result, StepArguments, ToolCall
+from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.types import EnvironmentMetadata
 
 
-@dataclass(slots=True)
-class KeptResult:
-    """A codec that writes nothing: it keeps what is to be written."""
-
-    kept: list[Result] = field(default_factory=list)
+class MetadataCodec:
+    """Writes metadata as JSON."""
 
     def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
         """Reads nothing."""
@@ -42,15 +30,18 @@ class KeptResult:
         return call
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
-        """Keeps the result."""
-        self.kept.append(result)
-        return b""
+        """Writes an environment's metadata, of our class or the reference's."""
+        metadata = EnvironmentMetadata.model_validate(result, from_attributes=True)
+        return metadata.model_dump_json().encode()
 
     def write_error(
         self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
     ) -> bytes:
-        """Keeps nothing: the reply has the error."""
+        """Writes nothing: the reply has the error."""
         return b""
+
+
+_CODEC = MetadataCodec()
 
 
 class Descriptions:
@@ -91,9 +82,8 @@ async def _ask(
     if registered.cls is not None and registered.default_metadata:
         name = registered.cls.__name__
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
-    codec = KeptResult()
     async with transient as session:
-        reply = await ask(session, Operation(kind=Kind.METADATA, codec=codec))
+        reply = await ask(session, Operation(kind=Kind.METADATA, codec=_CODEC))
     if reply.error is not None:
         raise reply.error
-    return EnvironmentMetadata.model_validate(codec.kept[0], from_attributes=True)
+    return EnvironmentMetadata.model_validate_json(reply.content)

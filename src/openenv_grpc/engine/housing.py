@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from openenv_grpc.engine import adapt
@@ -14,7 +14,7 @@ from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
-from openenv_grpc.sessions import Kind, Operation
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +36,66 @@ class WorkerSource(Protocol):
         ...
 
 
+class House(Protocol):
+    """Where the environment of one session is: in this process, or in one of its own."""
+
+    @property
+    def books(self) -> Books:
+        """What is kept of its episodes."""
+        ...
+
+    @property
+    def environment_type(self) -> str:
+        """Name of the environment's class; of its factory, before it stands."""
+        ...
+
+    @property
+    def needs_closing(self) -> bool:
+        """Whether anything has to be done before the environment can be dropped."""
+        ...
+
+    @property
+    def can_be_killed(self) -> bool:
+        """Whether `abandon` ends a call that runs."""
+        ...
+
+    def build(self, settled: Settled) -> None:
+        """Builds the environment."""
+        ...
+
+    def run(self, operation: Operation, done: Done) -> None:
+        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
+        ...
+
+    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
+        """Starts an operation that is awaited; `None` if it is not of that kind."""
+        ...
+
+    def retire(self) -> None:
+        """Lets no further operation use the environment."""
+        ...
+
+    async def close(self) -> None:
+        """Closes the environment. Cancelling this gives up waiting, not closing."""
+        ...
+
+    def abandon(self) -> Worker | None:
+        """Gives up an environment that does not return; returns the worker that is stuck, if so."""
+        ...
+
+    def vacate(self) -> None:
+        """Gives back what the environment took."""
+        ...
+
+    def forget(self) -> None:
+        """Drops the environment, which nothing uses any more; its books are kept."""
+        ...
+
+
 class Housing:
-    """One environment, from before its constructor to after its close."""
+    """One environment, from before its constructor to after its close. Implements `House`."""
+
+    can_be_killed = False
 
     def __init__(
         self,
@@ -93,7 +151,7 @@ class Housing:
             return
         try:
             context = adapt.tool_session(outcome.instance.environment)
-        except Exception as error:  # an environment may raise anything
+        except BaseException as error:  # SystemExit would end the event loop
             self._settle(error)
             return
         if context is None or self._retired:
@@ -126,7 +184,7 @@ class Housing:
         assert performer is not None
         if not performer.instance.awaits(operation):
             return None
-        return asyncio.get_running_loop().create_task(_awaited(performer, operation))
+        return asyncio.get_running_loop().create_task(awaited(performer, operation))
 
     # The end
 
@@ -138,7 +196,7 @@ class Housing:
             self._tools.stop_entering()
 
     async def close(self) -> None:
-        """Closes the environment. Cancelling this gives up waiting, not closing."""
+        """Closes the environment. Cancelling this gives up waiting for what does not end."""
         if self._tools is not None:
             await self._tools.leave()
         made = self._made
@@ -146,7 +204,7 @@ class Housing:
         if made is not None and close is not None:
             if close.asynchronous:
                 self._made = None
-                await made.close_async()
+                await _apart(made.close_async())
             else:
                 await self._on_worker(self._close_made)
         self.vacate()
@@ -181,7 +239,7 @@ class Housing:
 
     def forget(self) -> None:
         """Drops the environment, which nothing uses any more."""
-        self._made = None
+        self._made = self._performer = None
 
     def vacate(self) -> None:
         """Gives the worker back, after what it was given so far."""
@@ -190,13 +248,24 @@ class Housing:
             self._workers.free(worker)
 
 
-async def _awaited(performer: Performer, operation: Operation) -> Outcome | BaseException:
+async def awaited(performer: Performer, operation: Operation) -> Outcome | BaseException:
+    """Does an operation that is awaited; returns even what ends a program."""
     try:
         return await performer.perform_async(operation)
-    except (asyncio.CancelledError, GeneratorExit):
+    except asyncio.CancelledError:
         raise
     except BaseException as error:  # else SystemExit would end the event loop
         return error
+
+
+async def _apart(closing: Coroutine[Any, Any, None]) -> None:
+    """Waits for an author's coroutine, which may cancel its own task, or ignore being cancelled."""
+    task = asyncio.get_running_loop().create_task(closing)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
 
 
 def _ignore(_: Any, outcome: Any) -> None:

@@ -17,7 +17,7 @@ from openenv_grpc.errors import (
     InvalidRequestError,
     NotSupportedError,
 )
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Evaluated,
     Kind,
     Observed,
@@ -69,7 +69,14 @@ class Instance:
 
     def awaits(self, operation: Operation) -> bool:
         """Tells whether an operation is awaited on the event loop."""
-        match operation.kind:
+        if operation.kind is Kind.TASKS:
+            method = self.shape.tasks.get(operation.payload.method)
+            return method is not None and method.asynchronous
+        return self.awaits_kind(operation.kind)
+
+    def awaits_kind(self, kind: Kind) -> bool:
+        """Tells whether operations of a kind, other than `TASKS`, are awaited."""
+        match kind:
             case Kind.STEP:
                 return self.shape.step.asynchronous
             case Kind.RESET:
@@ -83,9 +90,6 @@ class Instance:
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
                 return evaluate is not None and evaluate.asynchronous
-            case Kind.TASKS:
-                method = self.shape.tasks.get(operation.payload.method)
-                return method is not None and method.asynchronous
             case _:
                 return False
 

@@ -14,7 +14,7 @@ from openenv_grpc.errors import (
     OutOfOrderError,
     RequestConflictError,
 )
-from openenv_grpc.sessions import Deliver, Operation, Reply
+from openenv_grpc.operations import Deliver, Operation, Reply
 
 MAX_RECORDS = 64
 MAX_BYTES = 8 * 2**20

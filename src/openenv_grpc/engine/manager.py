@@ -9,14 +9,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from types import TracebackType
 from typing import Any
 
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
+from openenv_grpc.engine.housing import House, Housing
 from openenv_grpc.engine.idle import IdleWatch
+from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
 from openenv_grpc.engine.registry import (
     EngineSettings,
-    EnvironmentDefinition,
     RegisteredEnvironment,
     register_all,
 )
@@ -24,6 +26,7 @@ from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DrainingError,
     EnvironmentNotFoundError,
@@ -31,14 +34,8 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    Deliver,
-    EnvironmentSpec,
-    Operation,
-    SessionInfo,
-    SessionPort,
-)
+from openenv_grpc.operations import Deliver, Operation
+from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
 from openenv_grpc.types import EnvironmentMetadata
 
 
@@ -63,6 +60,11 @@ class SessionManager:
         self.settings = settings or EngineSettings()
         self._registered = register_all(definitions, self.settings)
         self._specs = {name: each.spec for name, each in self._registered.items()}
+        self._recipes = {
+            name: write_recipe(each.definition, self.settings)
+            for name, each in self._registered.items()
+            if each.spec.isolation == "process"
+        }
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
@@ -76,6 +78,14 @@ class SessionManager:
         self.clock: Clock = self._given_clock or loop
         self._threads = Threads(Completions(loop))
         self._idle = IdleWatch(self.clock, self._sessions.values)
+        self._pools = {
+            name: ProcessPool(
+                recipe,
+                size=min(self.settings.process_pool_size, self._specs[name].session_limit),
+                end_timeout_s=self.settings.close_timeout_s,
+            )
+            for name, recipe in self._recipes.items()
+        }
         self.windows = Windows(self.clock, self.settings)
         return self
 
@@ -93,6 +103,8 @@ class SessionManager:
         for session in left:
             session.end(DrainingError("the server is stopping"), cause="server stopped")
         await all_closed(left)
+        for pool in self._pools.values():
+            await pool.stop()
         self._threads.stop()
 
     # Environments
@@ -254,6 +266,18 @@ class SessionManager:
         self._taken[spec.name] += 1
 
     # What sessions need (`session.Home`)
+
+    def house(self, session: Session) -> House:
+        """Returns where a session's environment will live."""
+        pool = self._pools.get(session.spec.name)
+        if pool is not None:
+            return ProcessHousing(pool, session.spec, session.crashed, session_id=session.id)
+        return Housing(
+            session.registered,
+            session,
+            session_id=session.id,
+            redact_errors=self.settings.redact_errors,
+        )
 
     def take_worker(self, session: Session) -> Worker:
         """Returns where a session's blocking calls run."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from openenv_grpc.engine.clock import Timer
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import Deliver, Operation
+from openenv_grpc.operations import Deliver, Operation
 
 
 @dataclass(slots=True, eq=False)

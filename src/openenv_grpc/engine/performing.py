@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from openenv_grpc.errors import (
     ToolNotFoundError,
     UnserializableResultError,
 )
-from openenv_grpc.sessions import Kind, Operation, Result
+from openenv_grpc.operations import Kind, Operation, Result
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class Performer:
                 effect=effect,
                 metadata={"environment": name},
             )
-        kind, text = type(error).__name__, str(error)
+        kind, text = type(error).__name__, _text_of(error)
         return EnvironmentFailedError(
             f"{kind}: {text}",
             effect=effect,
@@ -135,13 +136,22 @@ class Performer:
         """Closes an environment whose `close` is awaited; what it raises is logged."""
         try:
             await self.instance.close()
-        except Exception as error:  # an environment may raise anything
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # SystemExit would end the event loop
             self._log_failed_close(error)
 
-    def _log_failed_close(self, error: Exception) -> None:
+    def _log_failed_close(self, error: BaseException) -> None:
         logger.error(
             "environment failed to close session_id=%s environment=%s",
             self._session_id,
             self._spec.name,
             exc_info=error,
         )
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # the author's own `__str__` may fail too
+        return "its text cannot be told"

@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import Shape
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
 from openenv_grpc.serialization import ActionReader
-from openenv_grpc.sessions import EnvironmentSpec
 from openenv_grpc.tools import TOOL_ACTIONS
-from openenv_grpc.types import Action, Budgets, ServerMode, State
+from openenv_grpc.types import Action, Budgets
 
 DEFAULT_SESSIONS = 256
 """Sessions of an environment that supports several, if nobody says otherwise."""
@@ -42,6 +43,12 @@ class EngineSettings:
     """Operations in flight in one session; further ones are refused."""
     redact_errors: bool = False
     """Whether clients are told only that an environment failed, not how."""
+    isolation: str | None = None
+    """Where environments run whose definition does not say; `None` takes their class's word."""
+    process_pool_size: int = 2
+    """Processes that wait for a session, of each environment that runs in processes."""
+    worker_memory_bytes: int | None = None
+    """Address space of such a process; `None` for no limit."""
     max_resume_window_s: float = 600.0
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0
@@ -52,32 +59,12 @@ class EngineSettings:
     """Answers of ended sessions that are kept, all together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentDefinition:
-    """An environment as its author or a command line hands it in."""
-
-    factory: Callable[[], Any]
-    """The class, or a function that builds an instance."""
-    action_type: Any
-    observation_type: type[BaseModel]
-    state_type: type[BaseModel] = State
-    reset_observation_type: type[BaseModel] | None = None
-    """Where a reset returns another class than a step."""
-    name: str | None = None
-    """`None` takes the factory's name."""
-    max_sessions: int | None = None
-    """`None` takes the settings', else `MAX_CONCURRENT_ENVS` of the process's environment, else 256
-    for classes that support concurrent sessions, else 1."""
-    session_timeout_s: float | None = None
-    """`None` takes the settings'."""
-    mode: ServerMode = ServerMode.SIMULATION
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegisteredEnvironment:
     """An environment that can be opened."""
 
     spec: EnvironmentSpec
+    definition: EnvironmentDefinition
     factory: Callable[[], Any]
     cls: type | None
     """Its class, if that is known before one is built."""
@@ -130,11 +117,16 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
     if asked is not None and asked > 1 and not concurrent:
         raise ConcurrencyConfigurationError(_class_name(shape, factory), asked)
     spec = _describe(
-        definition, name, shape, session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1)
+        definition,
+        name,
+        shape,
+        session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
+        isolation=_isolation(definition, settings, shape),
     )
     timeout_s = definition.session_timeout_s
     return RegisteredEnvironment(
         spec=spec,
+        definition=definition,
         factory=factory,
         cls=cls,
         session_timeout_s=settings.session_timeout_s if timeout_s is None else timeout_s,
@@ -160,6 +152,19 @@ def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings)
     return int(variable)
 
 
+def _isolation(
+    definition: EnvironmentDefinition, settings: EngineSettings, shape: Shape | None
+) -> str:
+    asked = definition.isolation or settings.isolation
+    if asked is not None and asked not in adapt.ISOLATIONS:
+        raise ConfigurationError(
+            f"isolation is {asked!r}; it may be {', '.join(sorted(adapt.ISOLATIONS))}"
+        )
+    isolation = asked or ("thread" if shape is None else shape.isolation)
+    on_loop = shape is not None and shape.on_loop
+    return "async" if on_loop and isolation != "process" else isolation
+
+
 def _look(factory: Callable[[], Any]) -> Shape:
     """Builds an instance to see its class, and closes it."""
     environment = factory()
@@ -174,7 +179,12 @@ def _class_name(shape: Shape | None, factory: Callable[[], Any]) -> str:
 
 
 def _describe(
-    definition: EnvironmentDefinition, name: str, shape: Shape | None, *, session_limit: int
+    definition: EnvironmentDefinition,
+    name: str,
+    shape: Shape | None,
+    *,
+    session_limit: int,
+    isolation: str,
 ) -> EnvironmentSpec:
     has_tools = shape is not None and shape.has_tools
     return EnvironmentSpec(
@@ -187,7 +197,7 @@ def _describe(
         mode=definition.mode,
         concurrent_sessions=shape is not None and shape.concurrent_sessions,
         session_limit=session_limit,
-        isolation="thread" if shape is None else "async" if shape.on_loop else shape.isolation,
+        isolation=isolation,
         requires_reset=shape is not None and shape.requires_reset,
         has_tools=has_tools,
         mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,

@@ -14,17 +14,10 @@ from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.clock import Clock, Timer
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.engine.session import OnLost, Session
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.sessions import (
-    CancelEffect,
-    Deliver,
-    EnvironmentSpec,
-    Operation,
-    Reply,
-    Resume,
-    SessionInfo,
-    SessionPort,
-)
+from openenv_grpc.operations import Deliver, Operation, Reply
+from openenv_grpc.sessions import CancelEffect, Resume, SessionInfo, SessionPort
 
 
 class Hold:

@@ -12,26 +12,17 @@ from typing import Protocol
 
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.clock import Clock
-from openenv_grpc.engine.housing import Housing
+from openenv_grpc.engine.housing import House
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
-from openenv_grpc.sessions import (
-    CancelEffect,
-    Closed,
-    Deliver,
-    EnvironmentSpec,
-    Kind,
-    Opened,
-    Operation,
-    SessionInfo,
-    SessionPort,
-    SessionState,
-)
+from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
+from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +45,10 @@ class Home(Protocol):
     @property
     def draining(self) -> bool:
         """Whether no episode may be started."""
+        ...
+
+    def house(self, session: Session) -> House:
+        """Returns where the session's environment will live."""
         ...
 
     def take_worker(self, session: Session) -> Worker:
@@ -104,9 +99,7 @@ class Session:
         self._home = home
         self._clock = home.clock
         self._turns = Turns(self, registered.spec, home.settings, home.clock)
-        self._housing = Housing(
-            registered, self, session_id=self.id, redact_errors=home.settings.redact_errors
-        )
+        self._housing = home.house(self)
         self._state = SessionState.OPENING
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
@@ -225,6 +218,11 @@ class Session:
         """Takes the worker back."""
         self._home.free_worker(self, worker)
 
+    def crashed(self, error: OpenEnvError) -> None:
+        """Notes that its environment is gone."""
+        logger.error("environment crashed session_id=%s: %s", self.id, error.message)
+        self.end(error, cause="crashed")
+
     # Its operations, as their turns come
 
     def start(self, pending: Pending) -> None:
@@ -247,6 +245,13 @@ class Session:
                 self._housing.run(operation, partial(self._performed, pending))
             else:
                 pending.task.add_done_callback(partial(self._task_done, pending, operation))
+
+    def kill(self, pending: Pending) -> bool:
+        """Ends what runs, and the session with it, where that can be done."""
+        if not self._housing.can_be_killed:
+            return False
+        self._begin_end(verdicts.killed(), cause="cancelled", limit_s=0)
+        return True
 
     def give_up(self, pending: Pending) -> None:
         """Ends the session since what runs does not end."""

@@ -12,8 +12,10 @@ from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
-from openenv_grpc.sessions import CancelEffect, Deliver, EnvironmentSpec, Operation, Reply
+from openenv_grpc.operations import Deliver, Operation, Reply
+from openenv_grpc.sessions import CancelEffect
 
 
 class Performer(Protocol):
@@ -21,6 +23,10 @@ class Performer(Protocol):
 
     def start(self, pending: Pending) -> None:
         """Starts an operation: sets it as `running`, or answers it at once."""
+        ...
+
+    def kill(self, pending: Pending) -> bool:
+        """Ends what runs, and the session with it; tells whether that can be done."""
         ...
 
     def give_up(self, pending: Pending) -> None:
@@ -181,6 +187,8 @@ class Turns:
             return CancelEffect.NOT_FOUND
         if running.task is not None:
             self._stop(running)  # its end is its answer
+            return CancelEffect.STOPPED
+        if self._performer.kill(running):
             return CancelEffect.STOPPED
         self.fail(running, verdicts.cancelled(Effect.UNKNOWN))
         return CancelEffect.RUNS_ON

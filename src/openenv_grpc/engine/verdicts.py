@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import signal
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DeadlineExceededError,
     DrainingError,
@@ -21,7 +23,7 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     SessionTakenOverError,
 )
-from openenv_grpc.sessions import TRAINER_KINDS, EnvironmentSpec, Kind, Operation
+from openenv_grpc.operations import TRAINER_KINDS, Kind, Operation
 from openenv_grpc.types import ServerMode
 
 
@@ -69,6 +71,15 @@ def cancelled(effect: Effect) -> OpenEnvError:
     """The operation was cancelled."""
     ending = "before it started" if effect is Effect.NONE else "while it ran"
     return OperationCancelledError(f"the operation was cancelled {ending}", effect=effect)
+
+
+def killed() -> OpenEnvError:
+    """The operation was cancelled by ending the process that did it."""
+    return OperationCancelledError(
+        "the operation was cancelled while it ran, which took its process; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+    )
 
 
 def closed() -> OpenEnvError:
@@ -129,6 +140,20 @@ def crashed(error: BaseException) -> OpenEnvError:
     )
     crash.__cause__ = error
     return crash
+
+
+def process_ended(exit_code: int) -> OpenEnvError:
+    """The environment's process has ended on its own. Negative codes are signals."""
+    ending = f"ended with exit status {exit_code}"
+    if exit_code < 0:
+        known = {number.value: number.name for number in signal.Signals}
+        ending = f"was ended by {known.get(-exit_code, f'signal {-exit_code}')}"
+    return EnvironmentCrashedError(
+        f"the environment's process {ending}; the session is lost",
+        effect=Effect.UNKNOWN,
+        session_lost=True,
+        metadata={"exit_code": str(exit_code)},
+    )
 
 
 def defect(error: Exception) -> OpenEnvError:

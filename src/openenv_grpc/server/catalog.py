@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import grpc
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.serialization import dump_json
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import method
-from openenv_grpc.sessions import EnvironmentSpec, SessionHost
+from openenv_grpc.sessions import SessionHost
 from openenv_grpc.types import EnvironmentMetadata
 from openenv_grpc.v1 import catalog_pb2
 from openenv_grpc.wire.durations import fill_duration

@@ -6,6 +6,7 @@ import asyncio
 
 import grpc
 
+from openenv_grpc.access import Access
 from openenv_grpc.server.aborting import Context, failures_as_status
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits, serve_stream
@@ -33,14 +34,16 @@ class _RpcDuplex:
 
 
 def handlers(
-    host: SessionHost, limits: StreamLimits, stopping: asyncio.Future[None]
+    host: SessionHost, limits: StreamLimits, stopping: asyncio.Future[None], access: Access
 ) -> grpc.GenericRpcHandler:
     """Makes the service. Messages stay bytes: the stream parses and writes them itself."""
 
     async def connect(_: object, context: Context) -> None:
         duplex, peer = _RpcDuplex(context), context.peer()
         async with failures_as_status(context):
-            await serve_stream(duplex, host, peer=peer, limits=limits, stopping=stopping)
+            await serve_stream(
+                duplex, host, peer=peer, limits=limits, stopping=stopping, access=access
+            )
 
     method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(connect)
     return grpc.method_handlers_generic_handler(SERVICE, {"Connect": method})

@@ -9,15 +9,16 @@ from typing import Any
 
 import grpc
 
+from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     InvalidRequestError,
-    NotSupportedError,
     OperationCancelledError,
     SessionNotFoundError,
 )
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import raw_method, time_for
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
+from openenv_grpc.sessions import SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import episode_pb2
 from openenv_grpc.wire.durations import read_duration
@@ -36,17 +37,17 @@ _METHODS: dict[str, tuple[type[Any], Kind]] = {
 }
 
 
-def handlers(host: SessionHost) -> grpc.GenericRpcHandler:
+def handlers(host: SessionHost, access: Access) -> grpc.GenericRpcHandler:
     """Makes the service. Responses are bytes, written on the session's thread."""
-    methods = {"Open": raw_method(episode_pb2.OpenRequest, partial(_open, host))}
+    methods = {"Open": raw_method(episode_pb2.OpenRequest, partial(_open, host, access))}
     for name, (request_type, kind) in _METHODS.items():
         methods[name] = raw_method(request_type, partial(_ask, host, kind))
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-async def _open(host: SessionHost, request: episode_pb2.OpenRequest, context: Context) -> bytes:
-    if request.agent_access:
-        raise NotSupportedError("this server does not offer agent_access; open without it")
+async def _open(
+    host: SessionHost, access: Access, request: episode_pb2.OpenRequest, context: Context
+) -> bytes:
     idle_timeout_s = None
     if request.HasField("idle_timeout"):
         idle_timeout_s = read_duration(request.idle_timeout, what="idle_timeout")
@@ -66,6 +67,7 @@ async def _open(host: SessionHost, request: episode_pb2.OpenRequest, context: Co
             payload=request,
             request_id=0,
             timeout_s=time_for(context),
+            context=access.grant_of(host) if request.agent_access else None,
         ),
         deliver=deliver,
     )

@@ -13,19 +13,17 @@ from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
+from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
 
 logger = logging.getLogger(__name__)
 
 SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
-_STOCK_SERVICES = (
-    health.SERVICE_NAME,
-    reflection.SERVICE_NAME,
-    "grpc.channelz.v1.Channelz",
-)
+_STOCK_SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME, CHANNELZ)
 
 Drained = Callable[[float | None], None]
 """Is told that the server drains, and the seconds that episodes under way may take."""
@@ -47,8 +45,13 @@ class GrpcServer:
         stop_grace_s: float = 5.0,
         doors: catalog.Doors | None = None,
         on_drain: Drained | None = None,
+        access: Access | None = None,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
+        """Describes a server. `credentials` are for TLS, which Unix sockets do without."""
         self._host = host
+        self._access = access or Access()
+        self._credentials = credentials
         self._addresses = tuple(addresses)
         self._stop_grace_s = stop_grace_s
         self._on_drain = on_drain
@@ -71,7 +74,10 @@ class GrpcServer:
             UnavailableError: an address cannot be bound.
         """
         self._stopping = asyncio.get_running_loop().create_future()
-        self._server = server = grpc.aio.server(options=self._options())
+        self._server = server = grpc.aio.server(
+            interceptors=[Guard(self._access)] if self._access.asks else [],
+            options=self._options(),
+        )
         self._add_services(server)
         try:
             self.ports = tuple(self._bind(server, address) for address in self._addresses)
@@ -129,12 +135,12 @@ class GrpcServer:
         ]
 
     def _add_services(self, server: grpc.aio.Server) -> None:
-        host = self._host
+        host, access = self._host, self._access
         server.add_generic_rpc_handlers(
             (
-                connect.handlers(host, self._limits, self._stopping),
-                episodes.handlers(host),
-                tools.ToolMethods(host).handlers(),
+                connect.handlers(host, self._limits, self._stopping, access),
+                episodes.handlers(host, access),
+                tools.ToolMethods(host, access).handlers(),
                 catalog.CatalogMethods(host, self._doors).handlers(),
                 tasks.TaskMethods(host).handlers(),
                 admin.AdminMethods(host, self.drain).handlers(),
@@ -146,7 +152,9 @@ class GrpcServer:
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:
-            return server.add_insecure_port(address)
+            if self._credentials is None or address.startswith("unix:"):
+                return server.add_insecure_port(address)
+            return server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             raise UnavailableError(
                 f"cannot listen on {address} for gRPC: the address is in use, or not this "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from openenv_grpc.access import bearer_token
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.server.aborting import Context, failures_as_status
 
@@ -56,6 +57,14 @@ def raw_streaming_method(
                 yield response
 
     return grpc.unary_stream_rpc_method_handler(call)
+
+
+def token_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
+    """Returns the bearer token in an RPC's metadata; `None` if there is none."""
+    for key, value in metadata or ():
+        if key == "authorization" and isinstance(value, str):
+            return bearer_token(value)
+    return None
 
 
 def time_for(context: Context) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from openenv_grpc.errors import Effect, RequestConflictError
-from openenv_grpc.sessions import Deliver, Reply
+from openenv_grpc.operations import Deliver, Reply
 
 MAX_CALLS = 64
 MAX_BYTES = 8 * 2**20

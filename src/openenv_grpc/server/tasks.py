@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import grpc
 
 from openenv_grpc.errors import EnvironmentFailedError, InvalidRequestError, NotSupportedError
+from openenv_grpc.operations import Kind, Operation, TaskQuery
 from openenv_grpc.serialization import dump_json, json_kind, parse_json
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import method, time_for
-from openenv_grpc.sessions import Kind, Operation, SessionHost, TaskQuery, ask
+from openenv_grpc.sessions import SessionHost, ask
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, task_pb2
 from openenv_grpc.wire.task_messages import TaskCodec

@@ -8,11 +8,13 @@ from weakref import WeakKeyDictionary
 
 import grpc
 
+from openenv_grpc.access import Access, tools_session
 from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.server.aborting import Context
-from openenv_grpc.server.methods import raw_method, raw_streaming_method, time_for
+from openenv_grpc.server.methods import raw_method, raw_streaming_method, time_for, token_of
 from openenv_grpc.server.recorded_calls import RecordedCalls
-from openenv_grpc.sessions import Kind, Operation, Reply, SessionHost, SessionPort, ask
+from openenv_grpc.sessions import SessionHost, SessionPort, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire.tool_messages import ToolCodec
@@ -31,8 +33,9 @@ class ToolMethods:
     leaves: the client may ask again. One without is cancelled with its RPC.
     """
 
-    def __init__(self, host: SessionHost) -> None:
+    def __init__(self, host: SessionHost, access: Access) -> None:
         self._host = host
+        self._access = access
         self._recorded: WeakKeyDictionary[SessionPort, RecordedCalls] = WeakKeyDictionary()
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -47,7 +50,7 @@ class ToolMethods:
 
     async def list_tools(self, request: tool_pb2.ListToolsRequest, context: Context) -> bytes:
         """Lists the tools of a session."""
-        session = self._host.find(request.session_id)
+        session = self._session(request.session_id, context)
         operation = Operation(kind=Kind.LIST_TOOLS, codec=_CODEC, timeout_s=time_for(context))
         return _content(await ask(session, operation))
 
@@ -55,7 +58,7 @@ class ToolMethods:
         self, request: tool_pb2.CallToolRequest, context: Context
     ) -> AsyncIterator[bytes]:
         """Calls a tool and answers with its result."""
-        session = self._host.find(request.session_id)
+        session = self._session(request.session_id, context)
         operation = Operation(
             kind=Kind.CALL_TOOL, codec=_CODEC, payload=request, timeout_s=time_for(context)
         )
@@ -66,6 +69,10 @@ class ToolMethods:
         else:
             reply = await self._once(session, operation, request)
         yield _content(reply)
+
+    def _session(self, session_id: str, context: Context) -> SessionPort:
+        principal = self._access.principal(token_of(context.invocation_metadata()))
+        return self._host.find(tools_session(principal, session_id))
 
     def _once(
         self, session: SessionPort, operation: Operation, request: tool_pb2.CallToolRequest

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable
 
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
-from openenv_grpc.sessions import Kind, Operation, Resume
+from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.sessions import Resume
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import ConnectCodec
@@ -57,7 +58,6 @@ _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
     "snapshot_id": lambda message: bool(message.snapshot_id),
     "progress": lambda message: message.progress,
     "events": lambda message: message.events,
-    "agent_access": lambda message: message.agent_access,
 }
 
 

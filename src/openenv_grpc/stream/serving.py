@@ -11,6 +11,7 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
@@ -21,16 +22,8 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     UnavailableError,
 )
-from openenv_grpc.sessions import (
-    Attachment,
-    Deliver,
-    Kind,
-    Operation,
-    Reply,
-    Resume,
-    SessionHost,
-    SessionPort,
-)
+from openenv_grpc.operations import Deliver, Kind, Operation, Reply
+from openenv_grpc.sessions import Attachment, Resume, SessionHost, SessionPort
 from openenv_grpc.stream.incoming import (
     read_operation,
     read_resume,
@@ -44,10 +37,13 @@ from openenv_grpc.wire.operations import failed_outcome
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume")
+FEATURES = ("evaluate", "resume", "agent_access")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
+
+OPERATIONS_AT_ONCE = 512
+"""Operations of one message that are taken before others on the loop have their turn."""
 
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
 
@@ -82,9 +78,11 @@ async def serve_stream(
     peer: str,
     limits: StreamLimits | None = None,
     stopping: asyncio.Future[None] | None = None,
+    access: Access | None = None,
 ) -> None:
     """Serves a stream until its end, then ends its sessions, or detaches those with a window.
 
+    `access` is what agents of its sessions get; that the client may be here is for its door to see.
     When the client ends its side, or `stopping` is done, operations under way are still done and
     answered. No other code may read or write the duplex.
 
@@ -93,7 +91,7 @@ async def serve_stream(
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
-        stream = _ServerStream(host, attachment, limits or StreamLimits())
+        stream = _ServerStream(host, attachment, limits or StreamLimits(), access or Access())
         if stopping is None:
             await stream.run(duplex)
             return
@@ -115,8 +113,11 @@ class _Held:
 
 
 class _ServerStream:
-    def __init__(self, host: SessionHost, attachment: Attachment, limits: StreamLimits) -> None:
+    def __init__(
+        self, host: SessionHost, attachment: Attachment, limits: StreamLimits, access: Access
+    ) -> None:
         self._host = host
+        self._grant = access.grant_of(host)
         self._attachment = attachment
         self._limits = limits
         self._outbox = Outbox()
@@ -156,8 +157,7 @@ class _ServerStream:
 
     async def _read_from(self, duplex: Duplex) -> None:
         while (data := await duplex.read()) is not None:
-            self._take(data)
-            await self._outbox.below(self._limits.max_unsent_bytes)
+            await self._take(data)
         self._end()
 
     async def _write_to(self, duplex: Duplex) -> None:
@@ -172,7 +172,7 @@ class _ServerStream:
         if self._ended and self._pending == 0:
             self._outbox.close()
 
-    def _take(self, data: bytes) -> None:
+    async def _take(self, data: bytes) -> None:
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:
@@ -183,11 +183,17 @@ class _ServerStream:
             self._greet(request.client)
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
-        for operation in request.operations:
+        limit = self._limits.max_unsent_bytes
+        for index, operation in enumerate(request.operations, start=1):
+            if index % OPERATIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if self._outbox.size_bytes >= limit:
+                await self._outbox.below(limit)
             try:
                 self._operate(operation)
             except OpenEnvError as error:
                 self._fail(operation, error)
+        await self._outbox.below(limit)
 
     def _greet(self, client: session_pb2.ClientHello) -> None:
         limit = client.max_receive_size_bytes or DEFAULT_RECEIVE_BYTES
@@ -230,6 +236,8 @@ class _ServerStream:
         refuse_what_is_not_offered(operation.open)
         resume = read_resume(operation.open)
         opening = read_operation(operation, "open")
+        if operation.open.agent_access:
+            opening.context = self._grant
         self._start(held, operation.open.environment, opening, resume)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:

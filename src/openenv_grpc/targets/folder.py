@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from openenv_grpc.app import App
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.targets.imports import find_spec, import_module, import_package
 from openenv_grpc.targets.reference import recorded_apps

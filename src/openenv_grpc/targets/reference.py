@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv_grpc import app
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.targets.imports import find_spec, import_module
 
 Factory = Callable[..., Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv_grpc.app import App, read_mode
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.serialization import model_type
 from openenv_grpc.targets.folder import MANIFEST, installed_package, load_folder

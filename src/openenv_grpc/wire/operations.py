@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from openenv_grpc.access import Grant
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.serialization import BESIDE, model_fields
-from openenv_grpc.sessions import (
+from openenv_grpc.operations import (
     Closed,
-    EnvironmentSpec,
     Evaluated,
     Observed,
     Opened,
@@ -19,6 +19,7 @@ from openenv_grpc.sessions import (
     StepArguments,
     ToolCall,
 )
+from openenv_grpc.serialization import BESIDE, model_fields
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
@@ -103,8 +104,7 @@ class ConnectCodec(ProtoCodec):
                 outcome.evaluate.SetInParent()
                 outcome.evaluate.rewards.update(result.rewards)
             case Opened():
-                outcome.open.session_id = result.session_id
-                outcome.open.environment = result.environment
+                fill_opened(outcome.open, operation, result)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
             case Closed():
@@ -150,9 +150,8 @@ class UnaryCodec(ProtoCodec):
                 response = episode_pb2.EvaluateResponse(rewards=result.rewards)
                 fill_verdict(response, result)
             case Opened():
-                response = episode_pb2.OpenResponse(
-                    session_id=result.session_id, environment=result.environment
-                )
+                response = episode_pb2.OpenResponse()
+                fill_opened(response, operation, result)
             case Closed():
                 response = episode_pb2.CloseResponse(step_count=result.step_count)
             case _:
@@ -165,6 +164,22 @@ class UnaryCodec(ProtoCodec):
     ) -> bytes:
         """Writes nothing: a failed call ends with a status."""
         return b""
+
+
+def fill_opened(
+    message: session_pb2.OpenResult | episode_pb2.OpenResponse,
+    operation: Operation,
+    result: Opened,
+) -> None:
+    """Fills a session's names, and access for its agent if the door put a grant in `context`."""
+    message.session_id = result.session_id
+    message.environment = result.environment
+    grant: Grant | None = operation.context
+    if grant is not None:
+        access = grant(result.session_id)
+        message.agent_access.token = access.token
+        message.agent_access.mcp_url = access.mcp_url
+        message.agent_access.SetInParent()
 
 
 def fill_observed(message: _Observation, result: Observed) -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
+from openenv_grpc.operations import Operation, ResetArguments, Result, StepArguments, ToolCall
 from openenv_grpc.serialization import dump_json
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
-    Operation,
-    ResetArguments,
-    Result,
-    StepArguments,
-    ToolCall,
-)
 
 
 class TaskCodec:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.serialization import BESIDE, dump_json, model_fields
-from openenv_grpc.sessions import (
-    EnvironmentSpec,
+from openenv_grpc.operations import (
     Operation,
     ResetArguments,
     Result,
@@ -15,6 +14,7 @@ from openenv_grpc.sessions import (
     ToolCall,
     ToolsListed,
 )
+from openenv_grpc.serialization import BESIDE, dump_json, model_fields
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import tool_pb2
@@ -81,7 +81,8 @@ def _fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
     if answer.observation is not None:  # without the reward, which is not the agent's to know
         payloads.encode_payload(message.structured, model_fields(answer.observation, beside=BESIDE))
     elif answer.structured_content is not None:
-        payloads.encode_payload(message.structured, answer.structured_content)
+        data = answer.structured_content if answer.data is None else answer.data
+        payloads.encode_payload(message.structured, data)
 
 
 def _fill_content(message: tool_pb2.ToolContent, block: dict[str, JsonValue]) -> None:
