@@ -66,6 +66,8 @@ async def run_through(served: Served, *, cuts: int, limit_s: float) -> None:
             tasks.create_task(live_until_cut(served, link=number // 3, cuts=cuts, end=end))
     served.proxy.chance = 0
     assert served.host.sessions() == []
+    left = [task.get_name() for task in asyncio.all_tasks()]
+    assert [name for name in left if name.startswith("openenv-grpc")] == []
 
 
 @pytest.mark.usefixtures("quick")
