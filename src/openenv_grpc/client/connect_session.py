@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from openenv_grpc.client import operations
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.link import FIRST_DELAY_S, LAST_DELAY_S, STEADY_S, Link, Stream
+from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
     Evaluation,
     answer_within,
     gone,
-    in_flight,
     no_answer,
 )
-from openenv_grpc.client.tool_calls import ToolCaller, call_by_step, list_by_step
+from openenv_grpc.client.tool_calls import (
+    AskTools,
+    ToolCaller,
+    ask_again,
+    call_by_step,
+    list_by_step,
+)
+from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
@@ -42,20 +47,6 @@ SLACK_S = 2.0
 AnswerT = TypeVar("AnswerT")
 
 _ATTACH = 1  # its control id
-
-
-@dataclass(slots=True, eq=False)
-class _Pending:
-    """An operation without an outcome."""
-
-    data: bytes
-    """As it is sent, without the session's number, which differs from stream to stream."""
-    answer: asyncio.Future[session_pb2.Outcome]
-    """Done already where the caller has given up. The place is kept until the late outcome comes,
-    which is then nobody else's."""
-    stream: int = 0
-    """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
-    cancelled: bool = False
 
 
 class ConnectSession:
@@ -83,7 +74,7 @@ class ConnectSession:
         self._key = secrets.token_urlsafe(24)
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
         self._last_id = 0
-        self._pending: dict[int, _Pending] = {}  # by request id, in order
+        self._unanswered = Unanswered()
         self._stream: Stream | None = None
         self._number = 0
         self._prefix = b""  # the number, as operations carry it
@@ -178,26 +169,10 @@ class ConnectSession:
 
         return await self._by_tools(ask)
 
-    async def _by_tools(
-        self, ask: Callable[[ToolCaller | None, float], Awaitable[AnswerT]]
-    ) -> AnswerT:
-        """Asks what calls tools, again if its connection is lost."""
-        give_up_at = self._loop.time() + self._message_timeout_s
-        delay_s = FIRST_DELAY_S
-        while True:
-            tools = await self._tools()
-            try:
-                return await ask(tools, max(0.0, give_up_at - self._loop.time()))
-            except UnavailableError as error:
-                if (
-                    tools is None
-                    or error.session_lost
-                    or self._window_s is None
-                    or self._loop.time() + delay_s >= give_up_at
-                ):
-                    raise
-            await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
-            delay_s = min(2 * delay_s, LAST_DELAY_S)
+    async def _by_tools(self, ask: AskTools[AnswerT]) -> AnswerT:
+        return await ask_again(
+            ask, self._tools, limit_s=self._message_timeout_s, again=self._window_s is not None
+        )
 
     async def _tools(self) -> ToolCaller | None:
         """Returns what calls tools, as soon as there is a stream to call them beside."""
@@ -244,7 +219,7 @@ class ConnectSession:
     def _check_room(self) -> None:
         """Refuses what the server would refuse, before it uses up an id."""
         limit = self._link.limits.operations_limit
-        if 0 < limit <= len(self._pending):
+        if 0 < limit <= len(self._unanswered):
             raise TooManyOperationsError(
                 f"{limit} operations of this session are in flight, those included that were given "
                 "up; wait for an answer first"
@@ -263,15 +238,15 @@ class ConnectSession:
         self._check_room()
         request_id = self._last_id + 1
         operation.request_id = request_id
-        operation.acknowledged_id = next(iter(self._pending), request_id) - 1
+        operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
             limit_s = timeout_s + SLACK_S
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = _Pending(data, self._loop.create_future())
-        self._pending[request_id] = pending
+        pending = Pending(data, self._loop.create_future())
+        self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
         limit_s = limit_s or self._message_timeout_s
@@ -313,7 +288,7 @@ class ConnectSession:
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
-        pending = self._pending.pop(outcome.request_id, None)
+        pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
             if self._stranded_at is not None:
                 self._recover()
@@ -341,7 +316,7 @@ class ConnectSession:
             self._send(attach.SerializeToString())
         else:
             self._attached()  # by the `open` among what is sent again
-        for request_id, pending in self._pending.items():
+        for request_id, pending in self._unanswered.items():
             self._send(pending.data)
             pending.stream = pending.stream or self._boarded
             if pending.cancelled:
@@ -350,14 +325,12 @@ class ConnectSession:
     def _attached(self) -> None:
         self._boarded_at = self._loop.time()
         self._keep_on()
-        if not self._pending:
+        if not self._unanswered:
             self._recover()
 
     def _refused(self, error: OpenEnvError) -> None:
         """Learns that the session is not there; what was first sent with `attach` was not done."""
-        for pending in self._pending.values():
-            if pending.stream == self._boarded:
-                pending.stream = 0
+        self._unanswered.not_done_on(self._boarded)
         self.lose(error)
 
     def _recover(self) -> None:
@@ -406,10 +379,7 @@ class ConnectSession:
         if self.lost is not None:
             return
         self.lost = error
-        waiting = [pending for pending in self._pending.values() if not pending.answer.done()]
-        self._pending.clear()
-        for pending in waiting:
-            pending.answer.set_exception(in_flight(error, arrived=pending.stream > 0))
+        self._unanswered.fail(error)
         self._quit(settled=True)
 
     def _quit(self, *, settled: bool) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
@@ -18,6 +18,13 @@ from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import tool_pb2, tool_pb2_grpc
 from openenv_grpc.wire import payloads
+
+FIRST_DELAY_S = 0.05
+LAST_DELAY_S = 2.0
+"""How long is waited before a call is sent again: twice as long each time, up to the last."""
+
+AnswerT = TypeVar("AnswerT")
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
 class ToolCaller:
@@ -121,6 +128,39 @@ def _media(kind: str, content: tool_pb2.MediaContent) -> JsonValue:
         "annotations": None,
         "meta": None,
     }
+
+
+class AskTools(Protocol[AnswerT_co]):
+    """Asks something of a session's tools, or by its steps where there is no `ToolService`."""
+
+    async def __call__(self, tools: ToolCaller | None, limit_s: float, /) -> AnswerT_co:
+        """Asks, and waits no longer than the limit."""
+        ...
+
+
+async def ask_again(
+    ask: AskTools[AnswerT],
+    find: Callable[[], Awaitable[ToolCaller | None]],
+    *,
+    limit_s: float,
+    again: bool,
+) -> AnswerT:
+    """Asks what `find` finds; with `again` once more, and so on, where the connection is lost.
+
+    What is asked has to be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at, delay_s = loop.time() + limit_s, FIRST_DELAY_S
+    while True:
+        tools = await find()
+        try:
+            return await ask(tools, max(0.0, give_up_at - loop.time()))
+        except UnavailableError as error:
+            lost = tools is None or error.session_lost  # no calls of their own, or no use
+            if lost or not again or loop.time() + delay_s >= give_up_at:
+                raise
+        await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
+        delay_s = min(2 * delay_s, LAST_DELAY_S)
 
 
 class Stepper(Protocol):

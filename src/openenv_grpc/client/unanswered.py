@@ -1,0 +1,64 @@
+"""What a session was asked and has no outcome yet, by number and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import ItemsView
+from dataclasses import dataclass
+
+from openenv_grpc.client.remote_session import in_flight
+from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.v1 import session_pb2
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """An operation without an outcome."""
+
+    data: bytes
+    """As it is sent, without the session's number, which differs from stream to stream."""
+    answer: asyncio.Future[session_pb2.Outcome]
+    """Done already where the caller has given up. The place is kept until the late outcome comes,
+    which is then nobody else's."""
+    stream: int = 0
+    """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
+    cancelled: bool = False
+
+
+class Unanswered:
+    """The operations of one session that have no outcome."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Pending] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def items(self) -> ItemsView[int, Pending]:
+        """Lists them by their numbers, in order."""
+        return self._by_id.items()
+
+    def lowest(self, next_id: int) -> int:
+        """Returns the lowest number without an outcome; `next_id` if there is none."""
+        return next(iter(self._by_id), next_id)
+
+    def add(self, request_id: int, pending: Pending) -> None:
+        """Adds the next one."""
+        self._by_id[request_id] = pending
+
+    def take(self, request_id: int) -> Pending | None:
+        """Takes out what has its outcome now."""
+        return self._by_id.pop(request_id, None)
+
+    def not_done_on(self, stream: int) -> None:
+        """Notes that nothing was done of what that stream was the first to carry."""
+        for pending in self._by_id.values():
+            if pending.stream == stream:
+                pending.stream = 0
+
+    def fail(self, error: OpenEnvError) -> None:
+        """Tells all who wait that the session is lost, and whether their call may have counted."""
+        waiting = [pending for pending in self._by_id.values() if not pending.answer.done()]
+        self._by_id.clear()
+        for pending in waiting:
+            pending.answer.set_exception(in_flight(error, arrived=pending.stream > 0))
