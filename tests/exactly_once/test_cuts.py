@@ -66,11 +66,13 @@ async def run_through(served: Served, *, cuts: int, limit_s: float) -> None:
             tasks.create_task(live_until_cut(served, link=number // 3, cuts=cuts, end=end))
     served.proxy.chance = 0
     assert served.host.sessions() == []
+    left = [task.get_name() for task in asyncio.all_tasks()]
+    assert [name for name in left if name.startswith("openenv-grpc")] == []
 
 
 @pytest.mark.usefixtures("quick")
 async def test_hundreds_of_cuts_lose_no_step_and_double_none(served: Served) -> None:
-    await run_through(served, cuts=300, limit_s=10)
+    await run_through(served, cuts=500, limit_s=10)
     assert served.proxy.cuts >= 50
 
 
