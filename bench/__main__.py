@@ -19,7 +19,7 @@ from bench.processes import (
     reference_server,
     serving,
 )
-from bench.scenarios import ROWS, START, Measured, Row
+from bench.scenarios import ROWS, START, Measured, Row, Side
 from bench.table import Result, render
 
 
@@ -46,8 +46,14 @@ def measure_starts(rounds: int) -> Result:
     return Result(row=START, rounds=pairs)
 
 
+def measure_fresh(row: Row, side: Side, seconds: float) -> Measured:
+    """Measures one side on a server of its own: one that had sessions reuses their memory."""
+    with serving(command(side.server)) as server:
+        return row.measure(side, server, seconds)
+
+
 def measure_rows(rows: list[Row], rounds: int, seconds: float) -> list[Result]:
-    """Runs each row once a round, with all servers up throughout."""
+    """Runs each row once a round, with all servers up throughout but where memory is measured."""
     pairs: dict[str, list[tuple[Measured, Measured]]] = {row.name: [] for row in rows}
     needed = {side.server for row in rows for side in (row.ours, row.reference)}
     with ExitStack() as stack:
@@ -56,8 +62,12 @@ def measure_rows(rows: list[Row], rounds: int, seconds: float) -> list[Result]:
         }
         for number in range(rounds):
             for row in rows:
-                ours = row.measure(row.ours, servers[row.ours.server], seconds)
-                reference = row.measure(row.reference, servers[row.reference.server], seconds)
+                ours, reference = (
+                    measure_fresh(row, side, seconds)
+                    if row.mode == "idle"
+                    else row.measure(side, servers[side.server], seconds)
+                    for side in (row.ours, row.reference)
+                )
                 pairs[row.name].append((ours, reference))
                 say(f"round {number + 1}: {row.name}: {row.ratio(ours, reference):.2f}x")
     return [Result(row=row, rounds=pairs[row.name]) for row in rows]
@@ -85,6 +95,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="seconds of each load (2, or 1)")
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     given = parser.parse_args()
+    if sys.platform != "linux":
+        parser.error("it reads processor time and memory from /proc, which Linux alone has")
     if not Path(REFERENCE).exists():
         parser.error(f"{REFERENCE} is missing: run `make bench`, which sets it up")
     rounds = given.rounds or (2 if given.quick else 5)

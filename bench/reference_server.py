@@ -55,7 +55,11 @@ class Server(uvicorn.Server):
 
 def main() -> None:
     app = create_app(Tiny, TinyAction, TinyObservation, max_concurrent_envs=SESSIONS)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", access_log=False)
+    # The reference does not install uvloop. It is here as a dependency of ours, and unless told
+    # otherwise uvicorn would take it.
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="warning", access_log=False, loop="asyncio"
+    )
     Server(config).run()
 
 

@@ -31,7 +31,7 @@ from openenv_grpc.sessions import SessionHost
 
 logger = logging.getLogger(__name__)
 
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
 """How long stopping waits for handlers, which wait for their sessions' close."""
 
 
@@ -97,6 +97,7 @@ class Bridge:
                 access_log=None,
                 logger=_OneLine(logger, {}),
                 handle_signals=False,
+                handler_cancellation=True,  # an environment ends when nobody waits for it
                 shutdown_timeout=self._stop_timeout_s,
             )
             await runner.setup()

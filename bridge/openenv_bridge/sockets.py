@@ -15,7 +15,7 @@ PING_INTERVAL_S = 20.0
 """Between pings; whoever is silent from one to the next is taken for gone. As the reference."""
 
 CLOSE_TIMEOUT_S = 5.0
-"""How long a close frame of ours waits for the peer's."""
+"""How long a close frame of ours waits for the peer to read, and to answer with its own."""
 
 CLOSE_OK = 1000
 CLOSE_TOO_BIG = 1009
@@ -33,9 +33,16 @@ class Socket:
     """One WebSocket, with its handshake done."""
 
     def __init__(
-        self, response: web.WebSocketResponse, *, peer: str, max_message_bytes: int
+        self,
+        response: web.WebSocketResponse,
+        transport: asyncio.Transport | None,
+        *,
+        peer: str,
+        max_message_bytes: int,
     ) -> None:
         self.response = response
+        self._transport = transport
+        self._unsent_bytes = 0
         self.peer = peer
         self._max_message_bytes = max_message_bytes
         self._listening = False
@@ -74,19 +81,35 @@ class Socket:
         await self.response.send_frame(content, WSMsgType.BINARY)
 
     async def close(self, code: int = CLOSE_OK, *, reason: str = "") -> None:
-        """Sends a close frame, and waits a while for the peer's."""
-        await self.response.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
+        """Sends a close frame, and waits a while for the peer's. Cuts off who does not read."""
+        message = reason.encode()[:MAX_REASON_BYTES]
+        respite_s = CLOSE_TIMEOUT_S  # for what was sent before
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                ours = await self.response.close(code=code, message=message, drain=False)
+        except TimeoutError:
+            ours, respite_s = True, 0
+        if ours and self._transport is not None and self._transport.get_write_buffer_size():
+            # Else it would wait for its peer for ever, and whoever sends on it too.
+            asyncio.get_running_loop().call_later(respite_s, self._transport.abort)
 
     async def check(self) -> None:
-        """Pings the peer; closes the socket if it has not answered the last ping."""
-        if self._listening and not self._heard:
+        """Pings the peer; closes the socket if it has not answered the last ping, or not read."""
+        if self._is_stalled() or (self._listening and not self._heard):
             await self.close(CLOSE_SILENT, reason="keepalive ping timeout")
             return
         self._heard = False
         try:
-            await self.response.ping()
-        except ConnectionError:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self.response.ping()
+        except (ConnectionError, TimeoutError):
             logger.debug("ping not sent peer=%s", self.peer)
+
+    def _is_stalled(self) -> bool:
+        """Tells whether the peer has read nothing since the last check, although it could."""
+        transport, before = self._transport, self._unsent_bytes
+        self._unsent_bytes = 0 if transport is None else transport.get_write_buffer_size()
+        return 0 < self._unsent_bytes == before
 
     def _is_too_big(self, content: str | bytes) -> bool:
         limit = self._max_message_bytes
@@ -115,7 +138,7 @@ class Sockets:
         )
         await response.prepare(request)
         peer = request.remote or "unix"
-        socket = Socket(response, peer=peer, max_message_bytes=max_message_bytes)
+        socket = Socket(response, request.transport, peer=peer, max_message_bytes=max_message_bytes)
         self._open.add(socket)
         try:
             yield socket

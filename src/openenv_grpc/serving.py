@@ -30,6 +30,9 @@ MAX_MESSAGE_BYTES = 100 * 2**20
 DRAIN_INTERVAL_S = 0.2
 """How often a server that drains looks whether its sessions have ended."""
 
+STOP_TASKS_S = 1.0
+"""How long tasks that outlive the server are waited for once they are cancelled."""
+
 
 class ServerOptions(TypedDict, total=False):
     """The keyword arguments of `Server`, which tells of them."""
@@ -308,8 +311,13 @@ def serve(
     Raises:
         ConfigurationError: an environment, an option or a port is not to be had.
     """
-    with asyncio.Runner(loop_factory=_fast_loop_factory()) as runner:
+    runner = asyncio.Runner(loop_factory=_fast_loop_factory())
+    try:
         runner.run(_serve_until_signal(targets, on_ready, options))
+    finally:
+        # Closing a runner waits for every task, even of an environment that ignores cancellation.
+        if runner.run(_all_ended()):
+            runner.close()
 
 
 async def _serve_until_signal(
@@ -323,6 +331,15 @@ async def _serve_until_signal(
             if on_ready is not None:
                 on_ready(server)
             await server.wait_stopped()
+
+
+async def _all_ended() -> bool:
+    """Cancels what still runs; tells whether it ends within a moment."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    left = (await asyncio.wait(others, timeout=STOP_TASKS_S))[1] if others else ()
+    return not left
 
 
 @contextmanager

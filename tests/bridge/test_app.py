@@ -36,6 +36,20 @@ async def test_stopping_closes_sockets_with_1012_and_their_sessions(gate: Gate) 
         assert manager.sessions() == []
 
 
+async def test_stopping_does_not_wait_for_a_peer_that_does_not_read(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv_bridge.sockets.CLOSE_TIMEOUT_S", 0.1)
+    async with SessionManager([gate.definition()]) as manager, aiohttp.ClientSession() as http:
+        async with asyncio.timeout(10), Bridge(manager) as bridge:
+            socket = await http.ws_connect(f"http://127.0.0.1:{bridge.port}/ws")
+            step = {"type": "step", "data": {"text": "x" * 8_000_000}}
+            await socket.send_json(step)
+            while [session.step_count for session in manager.sessions()] != [1]:
+                await asyncio.sleep(0.01)
+        assert manager.sessions() == []
+
+
 async def test_a_unix_socket_is_listened_on(gate: Gate, tmp_path: Path) -> None:
     path = tmp_path / "bridge.sock"
     async with (

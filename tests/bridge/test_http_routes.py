@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp import ClientTimeout
 from pydantic import field_validator
 
+from openenv_grpc.engine import EngineSettings
 from tests.bridge.conftest import Serve, Served
 from tests.bridge.gates import Gate, GateAction
 from tests.bridge.test_deviations import PROFILES
@@ -189,6 +191,20 @@ async def test_stateless_requests_take_no_slot(serve: Serve, gate: Gate) -> None
         status, _ = await status_and_json(served, "POST", "/reset")
         gate.open.set()
         assert status == 200
+
+
+async def test_a_request_whose_client_has_left_holds_up_no_other(serve: Serve, gate: Gate) -> None:
+    definition = gate.definition(max_sessions=1)
+    definition.factory.SUPPORTS_CONCURRENT_SESSIONS = False  # type: ignore[attr-defined]
+    settings = EngineSettings(close_timeout_s=0.05)
+    async with serve(definition, settings=settings) as served:
+        url, hangs = served.url + "/step", {"action": {"wait": True}}
+        left = asyncio.create_task(served.http.post(url, json=hangs))
+        assert await asyncio.to_thread(gate.entered.wait, 5)
+        left.cancel()
+        async with served.http.post(url, json={"action": {}}, timeout=ClientTimeout(5)) as response:
+            assert response.status == 200
+        gate.open.set()
 
 
 async def test_a_body_larger_than_the_limit_is_413(serve: Serve, gate: Gate) -> None:

@@ -7,6 +7,7 @@ import logging
 import aiohttp
 import pytest
 
+from openenv_bridge.conversation import MAX_WAITING
 from openenv_grpc.engine import EngineSettings
 from openenv_grpc.errors import SessionExpiredError
 from tests.bridge.conftest import Serve, no_sessions, talk
@@ -166,6 +167,21 @@ async def test_a_silent_peer_is_given_up(serve: Serve, gate: Gate) -> None:
                 pass
             assert message.type is aiohttp.WSMsgType.CLOSE
             assert socket.close_code == 1011
+        assert await asyncio.to_thread(gate.closed.wait, 5)
+
+
+async def test_a_peer_that_sends_but_never_reads_is_given_up(
+    serve: Serve, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv_bridge.sockets.CLOSE_TIMEOUT_S", 0.1)
+    async with (
+        asyncio.timeout(10),
+        serve(gate.definition(), ping_interval_s=0.05) as served,
+        served.ws() as socket,
+    ):
+        await socket.send_json({"type": "step", "data": {"text": "x" * 8_000_000}})
+        for _ in range(MAX_WAITING + 1):  # so that the server reads no further, nor for pongs
+            await socket.send_json({"type": "state"})
         assert await asyncio.to_thread(gate.closed.wait, 5)
 
 

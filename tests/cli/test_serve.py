@@ -16,6 +16,7 @@ import pytest
 
 from openenv_grpc import GenericEnvClient
 from openenv_grpc.errors import (
+    DeadlineExceededError,
     EnvironmentFailedError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -38,6 +39,26 @@ class Stubborn(Environment):
 
     def close(self):
         threading.Event().wait()
+"""
+
+IGNORES_CANCELLATION = """
+import asyncio
+from openenv_grpc import Action, Environment, Observation
+
+class Deaf(Environment):
+    async def reset_async(self, seed=None, episode_id=None, **kwargs) -> Observation:
+        return Observation()
+
+    async def step_async(self, action: Action, **kwargs) -> Observation:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                pass
+
+    def reset(self, seed=None, episode_id=None) -> Observation: ...
+
+    def step(self, action: Action) -> Observation: ...
 """
 
 
@@ -118,6 +139,25 @@ async def test_a_second_signal_does_not_wait_for_an_environment_that_will_not_cl
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(timeout=5) == -signal.SIGINT
         await client.close()
+
+
+async def test_an_environment_that_ignores_cancellation_does_not_keep_the_process(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "deaf.py").write_text(IGNORES_CANCELLATION)
+
+    with serve_process("deaf:Deaf", environment={"PYTHONPATH": str(tmp_path)}) as served:
+        client = GenericEnvClient(
+            base_url=f"grpc://{served.address('grpc')}", message_timeout_s=0.5
+        )
+        await client.reset()
+        with pytest.raises(DeadlineExceededError):
+            await client.step({})
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=30) == 0
+        await client.close()
+
+    assert "Traceback" not in served.log.read_text()
 
 
 async def test_several_environments_are_served_by_name(

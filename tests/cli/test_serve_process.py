@@ -108,7 +108,7 @@ async def test_a_killed_server_leaves_no_process_whatever_those_do(
 ) -> None:
     with serve_process(ISOLATED, "--isolation", "process") as served:
         url = f"grpc://{served.address('grpc')}"
-        idle, frozen = (GenericEnvClient(base_url=url) for _ in range(2))
+        idle, frozen = (GenericEnvClient(base_url=url, resume_window_s=None) for _ in range(2))
         pids = [(await client.reset()).observation["pid"] for client in (idle, frozen)]
         pids.append((await idle.step({"text": "start"})).observation["pid"])
         waiting = asyncio.ensure_future(frozen.step({"text": "freeze"}))

@@ -70,6 +70,22 @@ async def test_what_is_ready_in_one_turn_leaves_as_one_message() -> None:
         await asyncio.gather(*(client.close() for client in clients))
 
 
+async def test_sessions_that_are_answered_together_do_not_all_ask_together() -> None:
+    peer = ConnectPeer()
+    async with peer.serve() as url:
+        clients = [GenericEnvClient(url) for _ in range(64)]
+        await asyncio.gather(*(client.connect() for client in clients))
+        peer.messages.clear()
+
+        async def step_twice(client: GenericEnvClient) -> None:
+            await client.step({})
+            await client.step({})
+
+        await asyncio.gather(*map(step_twice, clients))
+        assert [len(message.operations) for message in peer.messages] == [64, 32, 32]
+        await asyncio.gather(*(client.close() for client in clients))
+
+
 async def test_messages_are_not_coalesced_beyond_a_size() -> None:
     peer = ConnectPeer()
     async with peer.serve() as url:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -14,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from openenv_grpc.access import Access
 from openenv_grpc.engine import SessionManager
-from openenv_grpc.server import GrpcServer
+from openenv_grpc.server import GrpcServer, guard
 from openenv_grpc.server.guard import AREAS
 from openenv_grpc.v1 import (
     admin_pb2,
@@ -86,20 +87,34 @@ async def open_session(
     return response
 
 
+METHODS = {
+    f"/{service.full_name}/{method.name}": method
+    for file in SERVICES
+    for service in file.services_by_name.values()
+    for method in service.methods
+}
+
+
 async def outcome_of(channel: grpc.aio.Channel, path: str, token: str | None) -> str:
-    """Calls any method with an empty message, and tells how it was met."""
-    call = channel.stream_stream(path)(metadata=bearer(token), timeout=10)
+    """Calls a method with an empty message, and tells how it was met."""
+    options: dict[str, Any] = {"metadata": bearer(token), "timeout": 10}
+    method = METHODS.get(path)
+    call: Any = None
     try:
-        await call.write(b"")
-        await call.done_writing()
-        await call.read()
+        if method is not None and method.client_streaming:
+            call = channel.stream_stream(path)(**options)
+            await call.write(b"")
+            await call.read()
+        elif method is not None and method.server_streaming:
+            call = channel.unary_stream(path)(b"", **options)
+            await call.read()
+        else:
+            await channel.unary_unary(path)(b"", **options)
     except grpc.aio.AioRpcError as error:
         return YES if error.code().name not in (DENIED, UNKNOWN) else error.code().name
-    except asyncio.InvalidStateError:  # it ended before all was written
-        code = await call.code()
-        return YES if code.name not in (DENIED, UNKNOWN) else code.name
     finally:
-        call.cancel()
+        if call is not None:
+            call.cancel()
     return YES
 
 
@@ -117,6 +132,26 @@ async def test_a_method_is_open_to_those_of_the_table(
     }
 
     assert await outcome_of(channel, path, tokens[who]) == met
+
+
+async def test_a_stream_that_nothing_is_written_to_is_refused_too(
+    channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "FIRST_MESSAGE_S", 0.01)
+    call = session_pb2_grpc.SessionServiceStub(channel).Connect(metadata=bearer("wrong"))
+
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call.read()
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_stream_is_refused_with_its_status_however_often(
+    channel: grpc.aio.Channel,
+) -> None:
+    async def refused() -> str:
+        return await outcome_of(channel, "/openenv_grpc.v1.SessionService/Connect", "wrong")
+
+    assert set(await asyncio.gather(*(refused() for _ in range(200)))) == {UNKNOWN}
 
 
 def test_every_service_that_is_served_has_its_row() -> None:

@@ -30,6 +30,13 @@ logger = logging.getLogger(__name__)
 DEFAULT_MESSAGE_BYTES = 4 * 2**20
 """What a server takes that does not say how much."""
 
+OUTCOMES_PER_TURN = 32
+"""Outcomes handed out in one turn of the event loop.
+
+What their receivers ask next leaves before the rest is handed out. Else sessions that are driven
+alike end up in one message, and server and client wait for each other in turn.
+"""
+
 _CLOSE_TIMEOUT_S = 5.0
 _BARRIER = -1  # a control id
 
@@ -212,8 +219,10 @@ class Connection:
                 ) from error
             if response.HasField("server") and not self._greeting.done():
                 self._greeting.set_result(response.server)
-            for outcome in response.outcomes:
+            for count, outcome in enumerate(response.outcomes, 1):
                 self._dispatch(outcome)
+                if count % OUTCOMES_PER_TURN == 0:
+                    await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:

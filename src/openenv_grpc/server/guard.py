@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ AREAS: Mapping[str, Area] = {
 }
 """Which area a service belongs to. One that is not listed is for trainers alone."""
 
+FIRST_MESSAGE_S = 1.0
+"""How long a stream that is refused waits for its client's first message."""
+
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
@@ -54,15 +58,26 @@ class Guard(grpc.aio.ServerInterceptor):
         try:
             self._access.admit(area, token_of(handler_call_details.invocation_metadata))
         except OpenEnvError as error:
-            return _refusing(error)
+            handler = await continuation(handler_call_details)
+            return _refusing(error, streaming=handler is not None and handler.request_streaming)
         return await continuation(handler_call_details)
 
 
-def _refusing(error: OpenEnvError) -> grpc.RpcMethodHandler[Any, Any]:
+def _refusing(error: OpenEnvError, *, streaming: bool) -> grpc.RpcMethodHandler[Any, Any]:
     """Makes a handler that ends any call with a status: a stream either way fits them all."""
 
     async def refuse(_: object, context: Context) -> None:
+        if streaming:
+            await _first_message(context)
         async with failures_as_status(context):
             raise error
 
     return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+async def _first_message(context: Context) -> None:
+    """Waits for a client to write: grpc.aio's reports a write that fails, not the status."""
+    reading = asyncio.ensure_future(context.read())
+    await asyncio.wait((reading,), timeout=FIRST_MESSAGE_S)
+    # Not cancelled, as that ends the RPC without a status. The end of the RPC ends it.
+    reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())

@@ -45,8 +45,8 @@ def read_operation(message: session_pb2.Operation, arm: str) -> Operation:
 
 
 def digest(arm: str, content: bytes) -> bytes:
-    """Tells contents apart; short ones stand for themselves."""
-    if len(content) > 64:
+    """Tells contents apart; short ones stand for themselves, which is cheaper."""
+    if len(content) > 256:
         content = hashlib.blake2b(content, digest_size=16).digest()
     return arm.encode() + b"\0" + content
 

@@ -90,7 +90,7 @@ class ConnectCodec(ProtoCodec):
         if operation.request_id:
             outcome.request_id = operation.request_id
         match result:
-            case Observed() if operation.payload.DESCRIPTOR is session_pb2.Step.DESCRIPTOR:
+            case Observed() if isinstance(operation.payload, session_pb2.Step):
                 fill_observed(outcome.step, result)
                 if result.rewards:
                     outcome.step.rewards.update(result.rewards)
@@ -137,7 +137,7 @@ class UnaryCodec(ProtoCodec):
         """Writes the response of an operation that went well."""
         response: Any
         match result:
-            case Observed() if operation.payload.DESCRIPTOR is episode_pb2.StepRequest.DESCRIPTOR:
+            case Observed() if isinstance(operation.payload, episode_pb2.StepRequest):
                 response = episode_pb2.StepResponse(rewards=result.rewards)
                 fill_observed(response, result)
             case Observed():

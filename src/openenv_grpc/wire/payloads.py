@@ -40,13 +40,11 @@ def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
+    if _is_flat(value):
+        return value
     if isinstance(value, dict):
-        if _SCALARS.issuperset(map(type, value.values())):
-            return value
         return _lift_items(value, value.items(), pointer, message)
     if isinstance(value, list | tuple):
-        if _SCALARS.issuperset(map(type, value)):
-            return value
         return _lift_items(value, enumerate(value), pointer, message)
     if isinstance(value, bytes | bytearray) or tensors.is_array(value):
         attachment = message.attachments.add()
@@ -56,11 +54,18 @@ def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
     return value
 
 
+def _is_flat(value: object) -> bool:
+    """Tells whether a value is a container of nothing but scalars."""
+    if isinstance(value, dict):
+        return _SCALARS.issuperset(map(type, value.values()))
+    return isinstance(value, list | tuple) and _SCALARS.issuperset(map(type, value))
+
+
 def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.Payload) -> Any:
     lifted = container
     for key, value in items:
-        if type(value) in _SCALARS:
-            continue
+        if type(value) in _SCALARS or _is_flat(value):
+            continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(value, f"{pointer}/{_part(key)}", message)
         if changed is value:
             continue
