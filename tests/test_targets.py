@@ -317,3 +317,12 @@ def test_an_app_of_the_reference_is_taken_for_what_it_was_made_of(reference_pyth
         "reference_echo ReferenceEchoEnvironment openenv.core.env_server.mcp_types",
         "16 openenv.core.env_server.http_server",
     ]
+
+
+def test_a_module_that_ends_the_program_is_an_error_like_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "quits.py").write_text("raise SystemExit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigurationError, match="quits cannot be imported: SystemExit: 3"):
+        load("quits:Environment")

@@ -22,7 +22,7 @@ def import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ConfigurationError:
         raise  # from `create_app`: tells its own story
-    except Exception as error:  # an author's module may raise anything
+    except (Exception, SystemExit) as error:  # an author's module may raise anything
         raise _failed(name, error) from error
 
 
@@ -49,7 +49,7 @@ def import_package(folder: Path, name: str) -> None:
     sys.modules[name] = module
     try:
         found.loader.exec_module(module)
-    except Exception as error:  # an author's module may raise anything
+    except (Exception, SystemExit) as error:  # an author's module may raise anything
         del sys.modules[name]
         raise _failed(name, error) from error
 
@@ -85,6 +85,6 @@ def find_spec(name: str) -> importlib.machinery.ModuleSpec | None:
         return None
 
 
-def _failed(name: str, error: Exception) -> ConfigurationError:
+def _failed(name: str, error: BaseException) -> ConfigurationError:
     what = " ".join(str(error).split())
     return ConfigurationError(f"{name} cannot be imported: {type(error).__name__}: {what}")
