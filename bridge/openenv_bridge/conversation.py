@@ -69,6 +69,11 @@ class Conversation:
         self._room.set()
         self._wake()
 
+    def opened(self, reply: Reply) -> None:
+        """Takes the outcome of the session's opening: if it failed, that is all there is to say."""
+        if reply.error is not None:
+            self.end(reply.content)
+
     def deliver(self, reply: Reply) -> None:
         """Takes the answer of the operation that runs."""
         self._running = False

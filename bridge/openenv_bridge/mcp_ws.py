@@ -13,7 +13,7 @@ from openenv_bridge.sockets import Socket
 from openenv_grpc.access import Agent, tools_session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, PermissionDeniedError
-from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort
 
 
@@ -27,7 +27,7 @@ async def serve_mcp_socket(
             talk.session = attachment.open(
                 environment.name,
                 operation=Operation(kind=Kind.OPEN, codec=JSON_RPC_CODEC, context=ReplyTo()),
-                deliver=talk.opened,
+                deliver=talk.conversation.opened,
                 on_lost=talk.lost,
             )
             await talk.conversation.run()
@@ -61,11 +61,6 @@ class McpTalk:
     def __init__(self, socket: Socket, leases: Leases) -> None:
         self.conversation = Conversation(socket, self._plan)
         self._leases = leases
-
-    def opened(self, reply: Reply) -> None:
-        """Takes the outcome of the opening."""
-        if reply.error is not None:
-            self.conversation.end(reply.content)
 
     def lost(self, session: SessionPort, error: OpenEnvError) -> None:
         """Tells the peer that its session has ended."""

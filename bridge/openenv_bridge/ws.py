@@ -27,7 +27,7 @@ from openenv_bridge.ws_messages import (
 )
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.operations import Kind, Operation, Reply
+from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort
 
 
@@ -72,7 +72,7 @@ async def _opened(
         talk.session = attachment.open(
             environment.name,
             operation=Operation(kind=Kind.OPEN, codec=JSON_CODEC),
-            deliver=talk.opened,
+            deliver=talk.conversation.opened,
             on_lost=lambda _, error: talk.lost(error),
         )
         yield
@@ -98,11 +98,6 @@ class JsonTalk:
     def __init__(self, socket: Socket, leases: Leases) -> None:
         self.conversation = Conversation(socket, self._plan)
         self._leases = leases
-
-    def opened(self, reply: Reply) -> None:
-        """Takes the outcome of the opening."""
-        if reply.error is not None:
-            self.conversation.end(reply.content)
 
     def lost(self, error: OpenEnvError) -> None:
         """Tells the peer that its session has ended."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openenv_grpc.environment_spec import EnvironmentSpec
-from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
@@ -191,6 +191,31 @@ class Codec(Protocol):
         ...
 
 
+class WritingCodec:
+    """What codecs share whose operations bring nothing to read: they write results alone.
+
+    A failed operation is told by its reply's `error`, so nothing is written for one.
+    """
+
+    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
+        """Refuses."""
+        raise InternalError("this codec reads no resets")
+
+    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
+        """Refuses."""
+        raise InternalError("this codec reads no steps")
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Refuses."""
+        raise InternalError("this codec reads no tool calls")
+
+    def write_error(
+        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
+    ) -> bytes:
+        """Writes nothing."""
+        return b""
+
+
 @dataclass(slots=True)
 class Reply:
     """What a session delivers for an operation, exactly once, on the event loop."""
@@ -200,6 +225,12 @@ class Reply:
     """What `operation.codec` wrote."""
     error: OpenEnvError | None = None
     """The same, for doors that need to know: set if the operation failed."""
+
+    def written(self) -> bytes:
+        """Returns what was written; raises the error of an operation that failed."""
+        if self.error is not None:
+            raise self.error
+        return self.content
 
 
 Deliver = Callable[[Reply], None]

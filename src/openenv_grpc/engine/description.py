@@ -7,38 +7,18 @@ from contextlib import AbstractAsyncContextManager
 
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.environment_spec import EnvironmentSpec
-from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.operations import Kind, Operation, ResetArguments, Result, StepArguments, ToolCall
+from openenv_grpc.operations import Kind, Operation, Result, WritingCodec
 from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.types import EnvironmentMetadata
 
 
-class MetadataCodec:
+class MetadataCodec(WritingCodec):
     """Writes metadata as JSON."""
-
-    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
-        """Reads nothing."""
-        return ResetArguments(keywords={})
-
-    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
-        """Returns the payload as it is."""
-        return StepArguments(action=operation.payload)
-
-    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
-        """Returns the payload as it is."""
-        call: ToolCall = operation.payload
-        return call
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes an environment's metadata, of our class or the reference's."""
         metadata = EnvironmentMetadata.model_validate(result, from_attributes=True)
         return metadata.model_dump_json().encode()
-
-    def write_error(
-        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
-    ) -> bytes:
-        """Writes nothing: the reply has the error."""
-        return b""
 
 
 _CODEC = MetadataCodec()
@@ -84,6 +64,4 @@ async def _ask(
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
     async with transient as session:
         reply = await ask(session, Operation(kind=Kind.METADATA, codec=_CODEC))
-    if reply.error is not None:
-        raise reply.error
-    return EnvironmentMetadata.model_validate_json(reply.content)
+    return EnvironmentMetadata.model_validate_json(reply.written())

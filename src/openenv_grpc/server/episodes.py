@@ -72,7 +72,7 @@ async def _open(
         deliver=deliver,
     )
     try:
-        return _content(await answered)
+        return (await answered).written()
     except asyncio.CancelledError:
         _abandon(host, session)
         raise
@@ -96,10 +96,4 @@ async def _ask(host: SessionHost, kind: Kind, request: Any, context: Context) ->
         digest=digest(kind.value, request.SerializeToString()) if request.request_id else b"",
         timeout_s=time_for(context),
     )
-    return _content(await ask(session, operation))
-
-
-def _content(reply: Reply) -> bytes:
-    if reply.error is not None:
-        raise reply.error
-    return reply.content
+    return (await ask(session, operation)).written()

@@ -100,9 +100,7 @@ class TaskMethods:
         )
         async with self._host.transient(environment) as session:
             reply = await ask(session, operation)
-        if reply.error is not None:
-            raise reply.error
-        return parse_json(reply.content)
+        return parse_json(reply.written())
 
 
 def _checked(value: JsonValue, kind: type[ValueT]) -> ValueT:

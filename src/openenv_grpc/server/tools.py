@@ -52,7 +52,7 @@ class ToolMethods:
         """Lists the tools of a session."""
         session = self._session(request.session_id, context)
         operation = Operation(kind=Kind.LIST_TOOLS, codec=_CODEC, timeout_s=time_for(context))
-        return _content(await ask(session, operation))
+        return (await ask(session, operation)).written()
 
     async def call_tool(
         self, request: tool_pb2.CallToolRequest, context: Context
@@ -68,7 +68,7 @@ class ToolMethods:
             raise InvalidRequestError(f"a call_id has at most {MAX_CALL_ID} characters")
         else:
             reply = await self._once(session, operation, request)
-        yield _content(reply)
+        yield reply.written()
 
     def _session(self, session_id: str, context: Context) -> SessionPort:
         principal = self._access.principal(token_of(context.invocation_metadata()))
@@ -84,9 +84,3 @@ class ToolMethods:
         return calls.once(
             request.call_id, content, lambda deliver: session.submit(operation, deliver)
         )
-
-
-def _content(reply: Reply) -> bytes:
-    if reply.error is not None:
-        raise reply.error
-    return reply.content

@@ -267,6 +267,9 @@ class _ServerStream:
             self._settle(held, held.pending)
             error.session_lost = True
             raise
+        self._hold(held)
+
+    def _hold(self, held: _Held) -> None:
         self._used.add(held.number)
         self._sessions[held.number] = held
 
@@ -292,8 +295,7 @@ class _ServerStream:
         held.port = port = self._attachment.attach(
             asked.session_id, asked.resume_key, on_lost=partial(self._lost, held)
         )
-        self._used.add(held.number)
-        self._sessions[held.number] = held
+        self._hold(held)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))

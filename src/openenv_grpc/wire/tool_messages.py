@@ -5,15 +5,8 @@ from __future__ import annotations
 import base64
 
 from openenv_grpc.environment_spec import EnvironmentSpec
-from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
-from openenv_grpc.operations import (
-    Operation,
-    ResetArguments,
-    Result,
-    StepArguments,
-    ToolCall,
-    ToolsListed,
-)
+from openenv_grpc.errors import InternalError, InvalidRequestError
+from openenv_grpc.operations import Operation, Result, ToolCall, ToolsListed, WritingCodec
 from openenv_grpc.serialization import BESIDE, dump_json, model_fields
 from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import JsonValue
@@ -21,16 +14,8 @@ from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire import payloads
 
 
-class ToolCodec:
+class ToolCodec(WritingCodec):
     """Reads `CallToolRequest`, writes `ListToolsResponse` and `CallToolResponse`."""
-
-    def read_reset(self, operation: Operation, spec: EnvironmentSpec) -> ResetArguments:
-        """Refuses: an agent does not reset."""
-        raise InternalError("the tool service has no reset")
-
-    def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
-        """Refuses: an agent does not step."""
-        raise InternalError("the tool service has no step")
 
     def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
         """Reads a `CallToolRequest`."""
@@ -54,12 +39,6 @@ class ToolCodec:
                 return response.SerializeToString()
             case _:
                 raise InternalError(f"the tool service has no answer for {type(result).__name__}")
-
-    def write_error(
-        self, operation: Operation, error: OpenEnvError, spec: EnvironmentSpec | None
-    ) -> bytes:
-        """Writes nothing: a failed call ends with a status."""
-        return b""
 
 
 def _tool(tool: ToolInfo) -> tool_pb2.Tool:
