@@ -48,6 +48,8 @@ class SessionInfo:
     step_count: int
     peer: str
     """Who is attached; empty if nobody is."""
+    under_way: bool
+    """Whether anything is asked of it, or it is amid an episode: what a drain waits for."""
 
 
 class CancelEffect(enum.IntEnum):

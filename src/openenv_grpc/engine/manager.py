@@ -38,6 +38,13 @@ from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
 from openenv_grpc.types import EnvironmentMetadata
 
+DRAIN_INTERVAL_S = 0.1
+"""How often it is looked whether what is under way has ended."""
+
+DRAIN_SETTLE_S = 1.0
+"""How long nothing may have been asked of a session whose episode is over, for it to be drained:
+its client may still read the state, or ask for the verdict."""
+
 
 class SessionManager:
     """Sessions in this process. Implements `SessionHost`.
@@ -235,6 +242,22 @@ class SessionManager:
     async def until_draining(self) -> None:
         """Waits until `drain` is called, or the host ends."""
         await self._drain.wait()
+
+    async def until_drained(self) -> None:
+        """Waits until no session is amid an episode and nothing is asked any more.
+
+        Sessions that are merely open are not waited for.
+        """
+        while self._is_busy():  # noqa: ASYNC110  # an end may come from a clock, too
+            await asyncio.sleep(DRAIN_INTERVAL_S)
+
+    def _is_busy(self) -> bool:
+        now = self.clock.time()
+        return bool(self._transient) or any(
+            session.is_under_way
+            or (session.idle_since is not None and now - session.idle_since < DRAIN_SETTLE_S)
+            for session in self._sessions.values()
+        )
 
     @property
     def stuck_threads(self) -> int:

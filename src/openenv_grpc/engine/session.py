@@ -130,6 +130,11 @@ class Session:
         """Whether it ends, or has ended."""
         return self._turns.ended_by is not None
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether anything is asked of it, or it is amid an episode."""
+        return not self.is_over and (not self._turns.is_idle or self._housing.books.under_way)
+
     def open(self, operation: Operation, deliver: Deliver) -> None:
         """Builds the environment, as the first operation."""
         self._begun = True
@@ -180,6 +185,7 @@ class Session:
             last_activity_at=time.time() - (now - self._turns.idle_since),
             step_count=self._housing.books.total_steps,
             peer=self.peer,
+            under_way=self.is_under_way,
         )
 
     def _cancel(self, matches: Callable[[Operation], bool]) -> CancelEffect:

@@ -25,8 +25,9 @@ logger = logging.getLogger(__name__)
 SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
 _STOCK_SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME, CHANNELZ)
 
-Drained = Callable[[float | None], None]
-"""Is told that the server drains, and the seconds that episodes under way may take."""
+Drained = Callable[[float | None], object]
+"""Is told that the server drains, and the seconds that episodes under way may take, if that was
+said."""
 
 
 class GrpcServer:
@@ -106,9 +107,8 @@ class GrpcServer:
 
     def drain(self, limit_s: float | None) -> int:
         """Has the host take no new work. Returns the number of live sessions."""
-        already = self._host.draining
         count = self._host.drain()
-        if self._on_drain is not None and not already:
+        if self._on_drain is not None:
             self._on_drain(limit_s)
         return count
 
