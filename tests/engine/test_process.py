@@ -105,7 +105,7 @@ async def test_an_episode_runs_on_the_main_thread_of_a_process_of_its_own() -> N
             info = caller.session.info()
             assert (info.environment_type, info.step_count) == ("Isolated", 1)
             assert info.under_way
-            assert (await caller.step())["done"]
+            assert (await caller.step("finish"))["done"]
             assert not caller.session.info().under_way
             assert await caller.close() == {"step_count": 2}
             await gone(first["pid"])
