@@ -34,6 +34,7 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
+from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
 from openenv_grpc.types import EnvironmentMetadata
@@ -72,6 +73,8 @@ class SessionManager:
             for name, each in self._registered.items()
             if each.spec.isolation == "process"
         }
+        self.metrics = Metrics(self._registered)
+        """What is counted here. Doors add what goes through them."""
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
@@ -203,9 +206,15 @@ class SessionManager:
     ) -> Session:
         """Makes a session in a slot of its own. Raises what `lease` raises."""
         registered = self._find_environment(environment)
-        if self._drain.is_set():
-            raise DrainingError("the server is about to stop and opens no sessions")
-        self._take_slot(registered.spec)
+        counted = self.metrics.environments[registered.spec.name]
+        try:
+            if self._drain.is_set():
+                raise DrainingError("the server is about to stop and opens no sessions")
+            self._take_slot(registered.spec)
+        except OpenEnvError as error:
+            counted.errors[error.reason] += 1
+            raise
+        counted.opened += 1
         session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
         self._sessions[session.id] = session
         limit_s = registered.session_timeout_s if idle_timeout_s is None else idle_timeout_s

@@ -21,6 +21,7 @@ from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
 
@@ -40,6 +41,11 @@ class Home(Protocol):
     @property
     def clock(self) -> Clock:
         """Tells the time and wakes up."""
+        ...
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is counted."""
         ...
 
     @property
@@ -98,7 +104,8 @@ class Session:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._home = home
         self._clock = home.clock
-        self._turns = Turns(self, registered.spec, home.settings, home.clock)
+        self._counted = home.metrics.environments[registered.spec.name]
+        self._turns = Turns(self, registered.spec, home.settings, home.clock, self._counted)
         self._housing = home.house(self)
         self._state = SessionState.OPENING
         self._begun = False  # whether anything was asked
@@ -390,6 +397,8 @@ class Session:
         if stuck_on is None:
             self._housing.forget()
         steps = self._housing.books.total_steps
+        if not self.transient:
+            self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
         self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
         self.closed.set_result(None)

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
+from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
@@ -136,16 +137,16 @@ class GrpcServer:
 
     def _add_services(self, server: grpc.aio.Server) -> None:
         host, access = self._host, self._access
-        server.add_generic_rpc_handlers(
-            (
-                connect.handlers(host, self._limits, self._stopping, access),
-                episodes.handlers(host, access),
-                tools.ToolMethods(host, access).handlers(),
-                catalog.CatalogMethods(host, self._doors).handlers(),
-                tasks.TaskMethods(host).handlers(),
-                admin.AdminMethods(host, self.drain).handlers(),
-            )
+        services = (
+            connect.handlers(host, self._limits, self._stopping, access),
+            episodes.handlers(host, access),
+            tools.ToolMethods(host, access).handlers(),
+            catalog.CatalogMethods(host, self._doors).handlers(),
+            tasks.TaskMethods(host).handlers(),
+            admin.AdminMethods(host, self.drain).handlers(),
         )
+        traffic = host.metrics.doors[connect.DOOR]
+        server.add_generic_rpc_handlers([CountedService(each, traffic) for each in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, *_STOCK_SERVICES), server)
         channelz.add_channelz_servicer(server)
