@@ -258,3 +258,11 @@ def test_two_tokens_are_refused(tmp_path: Path) -> None:
 
     assert refused.returncode == 2
     assert "not both" in refused.stderr
+
+
+def test_info_on_a_port_that_speaks_grpc_says_how_to_name_it(grpc_url: str) -> None:
+    ended = run("info", grpc_url.removeprefix("grpc://"))
+
+    assert ended.returncode == 1
+    assert "grpc://HOST:PORT" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1

@@ -172,6 +172,10 @@ async def _by_http(
             raise UnavailableError(
                 f"{base} cannot be reached: {error}; see that a server runs there"
             ) from error
+        except aiohttp.ClientError as error:
+            raise UnavailableError(
+                f"{base} does not answer in HTTP; if that is its gRPC port, say grpc://HOST:PORT"
+            ) from error
 
 
 async def _names(http: aiohttp.ClientSession, base: str) -> list[str]:
