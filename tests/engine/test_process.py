@@ -248,6 +248,8 @@ async def test_twenty_crashes_leave_nothing_behind() -> None:
         return len(os.listdir("/proc/self/fd")), threading.active_count(), shared
 
     async with asyncio.timeout(90):
+        while any(each.name == "openenv worker process" for each in threading.enumerate()):
+            await asyncio.sleep(0.005)  # that of the test before, which is about to end
         files, threads, shared = counted()
         async with (
             served(Isolated, process_pool_size=1) as manager,
