@@ -31,6 +31,7 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc
 from tests.certificates import make_certificates
+from tests.environments import Count, Countdown, Counted
 
 LOOPBACK = "127.0.0.1"
 TOKEN = "trainer-token-of-the-tests"
@@ -164,6 +165,61 @@ async def test_a_server_that_drains_stops_once_its_sessions_have_ended() -> None
             await server.wait_stopped()
 
 
+async def test_a_server_that_drains_stops_once_its_episodes_are_over() -> None:
+    definition = EnvironmentDefinition(
+        factory=Countdown, action_type=Count, observation_type=Counted
+    )
+    async with (
+        Server(definition, grpc_port=0, http_port=None) as server,
+        GenericEnvClient(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset(start=2)
+        assert server.drain() == 1
+        await client.step({})
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(server.wait_stopped(), 1.5)
+        assert (await client.step({})).done
+        assert (await client.state())["step_count"] == 2
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
+@pytest.mark.parametrize("limits", [(None, 0), (0,)], ids=["a later drain", "the first drain"])
+async def test_a_drain_may_be_told_to_take_no_time(limits: tuple[float | None, ...]) -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
+        for limit_s in limits:
+            server.drain(limit_s)
+        async with asyncio.timeout(2):
+            await server.wait_stopped()
+
+
+async def test_a_drain_that_says_no_limit_leaves_an_earlier_one_as_it_is() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None, drain_timeout_s=0) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
+        server.drain(60)
+        server.drain()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(server.wait_stopped(), 0.3)
+
+
+async def test_a_server_takes_as_long_to_drain_as_it_was_made_for() -> None:
+    async with (
+        Server(echo(), grpc_port=0, http_port=None, drain_timeout_s=0.01) as server,
+        EchoEnv(base_url=f"grpc://{server.grpc_address}") as client,
+    ):
+        await client.reset()
+        await drain(server, admin_pb2.DrainRequest())
+        async with asyncio.timeout(5):
+            await server.wait_stopped()
+
+
 async def test_a_server_that_drains_waits_no_longer_than_it_was_told() -> None:
     async with (
         Server(echo(), grpc_port=0, http_port=None) as server,
@@ -275,6 +331,7 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (lambda: Server(), "name an environment"),
         (lambda: Server(echo(), grpc_port=None, http_port=None), "has no door"),
         (lambda: Server(echo(), mode="dreaming"), "no mode 'dreaming'"),
+        (lambda: Server(echo(), drain_timeout_s=-1), "at least 0"),
         (lambda: Server(echo(name="same"), echo(name="same")), "named 'same'"),
         (
             lambda: Server(
@@ -285,7 +342,14 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
             "no environment",
         ),
     ],
-    ids=["no target", "no door", "no such mode", "two of a name", "no environment"],
+    ids=[
+        "no target",
+        "no door",
+        "no such mode",
+        "no time to drain",
+        "two of a name",
+        "no environment",
+    ],
 )
 def test_a_server_that_makes_no_sense_is_refused(make: type[Server], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):

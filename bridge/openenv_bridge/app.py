@@ -21,10 +21,12 @@ from openenv_bridge.http_routes import HttpRoutes
 from openenv_bridge.leases import Leases
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
+from openenv_bridge.prometheus import MetricsRoute
 from openenv_bridge.proto_routes import proto_image
 from openenv_bridge.responses import Handler, plain_errors
 from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
 from openenv_bridge.tasks import TaskRoutes
+from openenv_bridge.traffic import counting
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
@@ -134,7 +136,10 @@ class Bridge:
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
     def _application(self, leases: Leases) -> web.Application:
-        app = web.Application(middlewares=[plain_errors], client_max_size=self._max_message_bytes)
+        app = web.Application(
+            middlewares=[counting(self._host.metrics.doors), plain_errors],
+            client_max_size=self._max_message_bytes,
+        )
         doors = Doors(
             self._host,
             leases,
@@ -149,7 +154,8 @@ class Bridge:
             guarded = self._guard.over(area, handler)
             app.router.add_route(method, path, guarded)
             app.router.add_route(method, PREFIX + path, guarded)
-        for method, path, area, handler in _fixed(tasks, documents):
+        metrics = MetricsRoute(self._host)
+        for method, path, area, handler in _fixed(tasks, documents, metrics):
             app.router.add_route(method, path, self._guard.over(area, handler))
         return app
 
@@ -173,7 +179,7 @@ def _anywhere(doors: Doors, http: HttpRoutes) -> list[Route]:
     ]
 
 
-def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[Route]:
+def _fixed(tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute) -> list[Route]:
     """Lists the routes that exist once."""
     return [
         ("GET", "/list_environments", Area.CATALOG, tasks.list_environments),
@@ -186,6 +192,7 @@ def _fixed(tasks: TaskRoutes, documents: DocumentRoutes) -> list[Route]:
         ("GET", "/docs", Area.CATALOG, documents.docs),
         ("GET", "/redoc", Area.CATALOG, documents.docs),
         ("GET", "/proto.binpb", Area.CATALOG, proto_image),
+        ("GET", "/metrics", Area.ADMIN, metrics.metrics),
     ]
 
 

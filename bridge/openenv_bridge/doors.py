@@ -50,11 +50,14 @@ class Doors:
         if SUBPROTOCOL in offered_subprotocols(request):
             limit = self._max_message_bytes
             async with self._sockets.accept(
-                without_token(request), max_message_bytes=limit, protocols=(SUBPROTOCOL,)
+                without_token(request),
+                self._host.metrics.doors["ws"],
+                max_message_bytes=limit,
+                protocols=(SUBPROTOCOL,),
             ) as socket:
                 await serve_binary(socket, self._host, self._access, max_message_bytes=limit)
         else:
-            async with self._accept_json(request) as socket:
+            async with self._accept_json(request, "ws") as socket:
                 await serve_json(
                     socket,
                     self._host,
@@ -72,16 +75,17 @@ class Doors:
             raise web.HTTPMethodNotAllowed(request.method, ["POST"])
         environment = requested(self._host, request)
         principal = self._access.principal(token_of(request))
-        async with self._accept_json(request) as socket:
+        async with self._accept_json(request, "mcp") as socket:
             if isinstance(principal, Agent):
                 await serve_agent_socket(socket, self._leases, session_id=principal.session_id)
             else:
                 await serve_mcp_socket(socket, self._host, self._leases, environment=environment)
         return socket.response
 
-    def _accept_json(self, request: web.Request) -> AbstractAsyncContextManager[Socket]:
+    def _accept_json(self, request: web.Request, door: str) -> AbstractAsyncContextManager[Socket]:
         return self._sockets.accept(
             without_token(request),
+            self._host.metrics.doors[door],
             max_message_bytes=MAX_FRAME_BYTES,
             protocols=(JSON_SUBPROTOCOL,),
         )

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from openenv_grpc.metrics import Traffic
+
 logger = logging.getLogger(__name__)
 
 PING_INTERVAL_S = 20.0
@@ -36,12 +38,14 @@ class Socket:
         self,
         response: web.WebSocketResponse,
         transport: asyncio.Transport | None,
+        traffic: Traffic,
         *,
         peer: str,
         max_message_bytes: int,
     ) -> None:
         self.response = response
         self._transport = transport
+        self._traffic = traffic
         self._unsent_bytes = 0
         self.peer = peer
         self._max_message_bytes = max_message_bytes
@@ -57,6 +61,7 @@ class Socket:
                 self._heard = True
                 match received.type:
                     case WSMsgType.TEXT | WSMsgType.BINARY:
+                        self._traffic.received_bytes += len(received.data)
                         if self._is_too_big(received.data):
                             await self.close(CLOSE_TOO_BIG)
                             return None
@@ -75,10 +80,12 @@ class Socket:
     async def send_text(self, content: bytes) -> None:
         """Sends a text frame, once the peer takes it. Raises `ConnectionError`."""
         await self.response.send_frame(content, WSMsgType.TEXT)
+        self._traffic.sent_bytes += len(content)
 
     async def send_binary(self, content: bytes) -> None:
         """Sends a binary frame, once the peer takes it. Raises `ConnectionError`."""
         await self.response.send_frame(content, WSMsgType.BINARY)
+        self._traffic.sent_bytes += len(content)
 
     async def close(self, code: int = CLOSE_OK, *, reason: str = "") -> None:
         """Sends a close frame, and waits a while for the peer's. Cuts off who does not read."""
@@ -126,7 +133,12 @@ class Sockets:
 
     @asynccontextmanager
     async def accept(
-        self, request: web.Request, *, max_message_bytes: int, protocols: tuple[str, ...] = ()
+        self,
+        request: web.Request,
+        traffic: Traffic,
+        *,
+        max_message_bytes: int,
+        protocols: tuple[str, ...] = (),
     ) -> AsyncIterator[Socket]:
         """Does the handshake, and closes the socket at the end of the block if it is still open."""
         response = web.WebSocketResponse(
@@ -138,7 +150,9 @@ class Sockets:
         )
         await response.prepare(request)
         peer = request.remote or "unix"
-        socket = Socket(response, request.transport, peer=peer, max_message_bytes=max_message_bytes)
+        socket = Socket(
+            response, request.transport, traffic, peer=peer, max_message_bytes=max_message_bytes
+        )
         self._open.add(socket)
         try:
             yield socket

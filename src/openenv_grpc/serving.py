@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,19 +19,19 @@ from openenv_grpc.app import App, read_mode
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.protection import Certificate, FilePath, protect
+from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
+
+logger = logging.getLogger(__name__)
 
 Target = str | App | EnvironmentDefinition
 """An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
-DRAIN_INTERVAL_S = 0.2
-"""How often a server that drains looks whether its sessions have ended."""
-
-STOP_TASKS_S = 1.0
-"""How long tasks that outlive the server are waited for once they are cancelled."""
+DRAIN_TIMEOUT_S = 30.0
+"""How long a server that drains waits for episodes, unless something else is said."""
 
 
 class ServerOptions(TypedDict, total=False):
@@ -57,6 +57,7 @@ class ServerOptions(TypedDict, total=False):
     redact_errors: bool
     isolation: str | None
     worker_memory_bytes: int | None
+    drain_timeout_s: float
 
 
 class Server:
@@ -94,6 +95,7 @@ class Server:
         redact_errors: bool = False,
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
+        drain_timeout_s: float = DRAIN_TIMEOUT_S,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
@@ -102,7 +104,8 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so.
+        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
+        `drain` waits for episodes.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -119,6 +122,9 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if not drain_timeout_s >= 0:
+            raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
+        self._drain_timeout_s = drain_timeout_s
         self._protection = protect(
             tokens=tokens,
             token_file=token_file,
@@ -198,6 +204,22 @@ class Server:
             self._draining.cancel()
         await self._stack.aclose()
 
+    def drain(self, limit_s: float | None = None) -> int:
+        """Takes no new sessions and episodes, and stops once those under way are over.
+
+        They may take as long as `limit_s` says, else as the server's `drain_timeout_s`. Asked
+        again, a `limit_s` counts from then on. Returns the number of live sessions.
+        """
+        count = self._manager.drain()
+        if self._stopped.is_set() or (limit_s is None and self._draining is not None):
+            return count
+        if self._draining is not None:
+            self._draining.cancel()
+        limit_s = self._drain_timeout_s if limit_s is None else limit_s
+        logger.info("draining sessions=%d limit_s=%g", count, limit_s)
+        self._draining = asyncio.create_task(self._stop_when_drained(limit_s))
+        return count
+
     def stop(self) -> None:
         """Has `wait_stopped` return, so that whoever waits leaves the block."""
         self._stopped.set()
@@ -222,7 +244,7 @@ class Server:
             addresses=listened,
             max_message_bytes=self._max_message_bytes,
             doors=self._doors,
-            on_drain=self._stop_when_drained,
+            on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
         )
@@ -287,15 +309,13 @@ class Server:
         is_default = environment == next(iter(self._manager.environments))
         return f"{base}/mcp" if is_default else f"{base}/{environment}/mcp"
 
-    def _stop_when_drained(self, limit_s: float | None) -> None:
-        if not self._stopped.is_set():
-            self._draining = asyncio.create_task(self._drain(limit_s))
-
-    async def _drain(self, limit_s: float | None) -> None:
-        with suppress(TimeoutError):
+    async def _stop_when_drained(self, limit_s: float) -> None:
+        try:
             async with asyncio.timeout(limit_s):
-                while self._manager.sessions():  # noqa: ASYNC110  # nobody tells when they end
-                    await asyncio.sleep(DRAIN_INTERVAL_S)
+                await self._manager.until_drained()
+        except TimeoutError:
+            left = sum(session.under_way for session in self._manager.sessions())
+            logger.warning("drain cut short sessions=%d limit_s=%g", left, limit_s)
         self.stop()
 
 
@@ -304,8 +324,9 @@ def serve(
     on_ready: Callable[[Server], None] | None = None,
     **options: Unpack[ServerOptions],
 ) -> None:
-    """Serves environments until SIGINT or SIGTERM; a second one does not wait for sessions to end.
+    """Serves environments until SIGTERM, which drains first, or SIGINT.
 
+    A second signal does not wait for episodes, nor the one after it for environments to close.
     Takes what `Server` takes. `on_ready` is called once every door listens.
 
     Raises:
@@ -316,7 +337,7 @@ def serve(
         runner.run(_serve_until_signal(targets, on_ready, options))
     finally:
         # Closing a runner waits for every task, even of an environment that ignores cancellation.
-        if runner.run(_all_ended()):
+        if runner.run(all_ended()):
             runner.close()
 
 
@@ -326,46 +347,11 @@ async def _serve_until_signal(
     options: ServerOptions,
 ) -> None:
     server = Server(*targets, **options)
-    with _stopping_on_signals(server.stop):
+    with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
             if on_ready is not None:
                 on_ready(server)
             await server.wait_stopped()
-
-
-async def _all_ended() -> bool:
-    """Cancels what still runs; tells whether it ends within a moment."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    left = (await asyncio.wait(others, timeout=STOP_TASKS_S))[1] if others else ()
-    return not left
-
-
-@contextmanager
-def _stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls `stop` at the first signal; the next one ends the process as if nobody handled it."""
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def ask() -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-        stop()
-
-    try:
-        for number in signals:
-            loop.add_signal_handler(number, ask)
-    except (NotImplementedError, RuntimeError, ValueError):
-        # Windows, or not the main thread: Ctrl-C arrives as KeyboardInterrupt or not at all.
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Deliver, Operation, Reply
 from openenv_grpc.types import EnvironmentMetadata
 
@@ -48,6 +49,8 @@ class SessionInfo:
     step_count: int
     peer: str
     """Who is attached; empty if nobody is."""
+    under_way: bool
+    """Whether anything is asked of it, or it is amid an episode: what a drain waits for."""
 
 
 class CancelEffect(enum.IntEnum):
@@ -224,6 +227,16 @@ class SessionHost(Protocol):
 
     def metadata(self, environment: str = "") -> asyncio.Future[EnvironmentMetadata]:
         """Tells an environment's metadata; builds an instance the first time, if it must."""
+        ...
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is counted here. Doors add what goes through them."""
+        ...
+
+    @property
+    def stuck_threads(self) -> int:
+        """Calls that run on although their session was given up."""
         ...
 
     def drain(self) -> int:

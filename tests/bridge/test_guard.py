@@ -63,6 +63,7 @@ ROUTES = {
     "GET /docs": CATALOG,
     "GET /redoc": CATALOG,
     "GET /proto.binpb": CATALOG,
+    "GET /metrics": TASKS,
     "GET /toolbox/splits": TASKS,
     "POST /toolbox/tasks": TASKS,
     "POST /toolbox/num_tasks": TASKS,

@@ -24,11 +24,11 @@ def test_help_names_the_commands_and_the_first_steps() -> None:
     shown = run("--help")
 
     assert shown.returncode == 0
-    for word in ("serve", "call", "info", "openenv-grpc serve echo_env"):
+    for word in ("serve", "call", "info", "sessions", "drain", "openenv-grpc serve echo_env"):
         assert word in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["serve", "call", "info"])
+@pytest.mark.parametrize("command", ["serve", "call", "info", "sessions", "drain"])
 def test_every_command_has_help(command: str) -> None:
     shown = run(command, "--help")
 

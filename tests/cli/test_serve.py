@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,14 +10,19 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from openenv_grpc import GenericEnvClient
 from openenv_grpc.errors import (
     DeadlineExceededError,
+    DrainingError,
     EnvironmentFailedError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -59,6 +65,21 @@ class Deaf(Environment):
     def reset(self, seed=None, episode_id=None) -> Observation: ...
 
     def step(self, action: Action) -> Observation: ...
+"""
+
+COUNTDOWN = """
+from openenv_grpc import Action, Environment, Observation
+
+class Countdown(Environment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed=None, episode_id=None) -> Observation:
+        self.left = 20
+        return Observation()
+
+    def step(self, action: Action) -> Observation:
+        self.left -= 1
+        return Observation(done=self.left == 0)
 """
 
 
@@ -118,11 +139,73 @@ async def test_a_signal_stops_it_with_status_0(
     with serve_process("echo_env") as served:
         client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
         await client.reset()
+        if number is signal.SIGTERM:
+            await client.disconnect()
         served.process.send_signal(number)
         assert served.process.wait(timeout=20) == 0
         await client.close()
 
     assert "Traceback" not in served.log.read_text()
+
+
+async def test_sigterm_breaks_no_episode_and_starts_none(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "countdown.py").write_text(COUNTDOWN)
+
+    with serve_process("countdown:Countdown", cwd=tmp_path) as served:
+        url = f"grpc://{served.address('grpc')}"
+        clients = [GenericEnvClient(base_url=url) for _ in range(32)]
+        late = GenericEnvClient(base_url=url)
+        async with AsyncExitStack() as stack:
+            await asyncio.gather(*map(stack.enter_async_context, clients))
+            await asyncio.gather(*(client.reset() for client in clients))
+            async with grpc.aio.insecure_channel(served.address("grpc")) as channel:
+                watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+                assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+                served.process.send_signal(signal.SIGTERM)
+                async with asyncio.timeout(5):
+                    told = await watch.read()
+                assert told.status == health_pb2.HealthCheckResponse.NOT_SERVING
+                watch.cancel()
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                await asyncio.to_thread(
+                    urllib.request.urlopen, f"http://{served.address('http')}/health", timeout=10
+                )
+
+            async def play(client: GenericEnvClient) -> bool:
+                return [(await client.step({})).done for _ in range(20)][-1]
+
+            playing = asyncio.gather(*map(play, clients))
+            with pytest.raises(DrainingError):
+                await late.connect()
+            assert all(await playing)
+            with pytest.raises(DrainingError):
+                await clients[0].reset()
+            assert served.process.wait(timeout=10) == 0
+        await late.close()
+
+
+async def test_a_second_signal_waits_for_no_episode(serve_process: ServeProcess) -> None:
+    with serve_process("echo_env") as served:
+        client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
+        await client.reset()
+        served.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            served.process.wait(timeout=1.5)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=10) == 0
+        await client.close()
+
+
+async def test_a_drain_takes_as_long_as_it_may(serve_process: ServeProcess) -> None:
+    with serve_process("echo_env", "--drain-timeout", "0.2") as served:
+        client = GenericEnvClient(base_url=f"grpc://{served.address('grpc')}")
+        await client.reset()
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=10) == 0
+        await client.close()
+    assert "drain cut short sessions=1 limit_s=0.2" in served.log.read_text()
 
 
 async def test_a_second_signal_does_not_wait_for_an_environment_that_will_not_close(

@@ -41,7 +41,7 @@ def test_the_table_of_effects_is_that_of_the_code() -> None:
     assert [row[0] for row in rows(ERRORS, "effect")] == [f"`{effect.name}`" for effect in Effect]
 
 
-@pytest.mark.parametrize("name", ["serve", "call", "info"])
+@pytest.mark.parametrize("name", ["serve", "call", "info", "sessions", "drain"])
 def test_the_page_of_the_command_line_has_every_option(name: str) -> None:
     group = get_command(command)
     assert isinstance(group, TyperGroup)

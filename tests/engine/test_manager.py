@@ -44,6 +44,7 @@ from tests.environments import (
     SharedCountdown,
     Slow,
     Tasks,
+    Toolbox,
 )
 
 
@@ -555,6 +556,66 @@ async def test_a_draining_host_goes_on_with_episodes_and_starts_none() -> None:
             await caller.reset()
         await caller.step()
         await caller.close()
+
+
+async def test_a_drain_waits_for_episodes_and_not_for_sessions_that_are_merely_open() -> None:
+    clock = ManualClock()
+    async with running(Countdown, clock=clock) as manager, manager.attach(peer="test") as held:
+        caller, idle = Caller(held.open("")), Caller(held.open(""))
+        await idle.do(Kind.STATE)
+        await caller.reset(start=2)
+        manager.drain()
+        clock.advance(60)
+        drained = asyncio.ensure_future(manager.until_drained())
+        assert [info.under_way for info in manager.sessions()] == [True, False]
+        await caller.step()
+        clock.advance(60)
+        await asyncio.sleep(0.3)
+        assert not drained.done()
+        assert (await caller.step())["done"]
+        assert not any(info.under_way for info in manager.sessions())
+        await asyncio.sleep(0.3)
+        assert not drained.done()  # its client may still ask for the verdict
+        clock.advance(1)
+        async with asyncio.timeout(5):
+            await drained
+        assert len(manager.sessions()) == 2
+
+
+@pytest.mark.parametrize("kind", [Kind.STEP, Kind.CALL_TOOL], ids=lambda kind: kind.value)
+async def test_who_acts_without_a_reset_is_amid_an_episode(kind: Kind) -> None:
+    environment = Countdown if kind is Kind.STEP else Toolbox
+    payload: Any = {"by": -1} if kind is Kind.STEP else ("add", {"a": 1, "b": 2})
+    async with running(environment) as manager:
+        caller = Caller(manager.lease("", peer="test"))
+        await caller.do(kind, payload)
+        (info,) = manager.sessions()
+        assert info.under_way
+
+
+async def test_a_tool_that_ends_the_episode_ends_what_a_drain_waits_for() -> None:
+    async with running(Toolbox) as manager:
+        caller = Caller(manager.lease("", peer="test"))
+        await caller.reset()
+        await caller.do(Kind.CALL_TOOL, ("submit", {"answer": "42"}))
+        (info,) = manager.sessions()
+        assert not info.under_way
+
+
+async def test_a_drain_waits_for_what_runs_in_whatever_session() -> None:
+    gates = Gates()
+    async with running(lambda: Slow(gates)) as manager:
+        async with manager.transient() as session:
+            stepping = Caller(session).send(Kind.STEP, {"text": "wait"})
+            await entered(gates)
+            manager.drain()
+            drained = asyncio.ensure_future(manager.until_drained())
+            await asyncio.sleep(0.3)
+            assert not drained.done()
+            gates.leave.set()
+            assert (await received(stepping)).error is None
+        async with asyncio.timeout(5):
+            await drained
 
 
 async def test_stopping_closes_every_session() -> None:

@@ -104,7 +104,10 @@ async def test_an_episode_runs_on_the_main_thread_of_a_process_of_its_own() -> N
             assert (state["step_count"], state["episode_id"]) == (1, first["episode_id"])
             info = caller.session.info()
             assert (info.environment_type, info.step_count) == ("Isolated", 1)
-            assert await caller.close() == {"step_count": 1}
+            assert info.under_way
+            assert (await caller.step("finish"))["done"]
+            assert not caller.session.info().under_way
+            assert await caller.close() == {"step_count": 2}
             await gone(first["pid"])
         await gone(elsewhere)
 

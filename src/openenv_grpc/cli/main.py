@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from openenv_grpc.cli.call import EXAMPLES, call
+from openenv_grpc.cli.drain import drain
 from openenv_grpc.cli.info import info
 from openenv_grpc.cli.serve import serve
+from openenv_grpc.cli.sessions import sessions
 from openenv_grpc.errors import ConfigurationError, OpenEnvError
 
 FAILED = 1
@@ -38,6 +40,8 @@ command = typer.Typer(
 command.command("serve")(serve)
 command.command("call", epilog=EXAMPLES)(call)
 command.command("info")(info)
+command.command("sessions")(sessions)
+command.command("drain")(drain)
 
 
 def _show_version(asked: bool) -> None:

@@ -1,8 +1,8 @@
-"""What commands print: YAML for people, a JSON object a line for scripts."""
+"""What commands print: YAML and tables for people, a JSON object a line for scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import typer
 import yaml
@@ -22,3 +22,11 @@ def show(value: Mapping[str, JsonValue], *, as_json: bool) -> None:
         parse_json(text), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False
     )
     typer.echo(pretty.rstrip("\n"))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows in columns as wide as they need to be."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())

@@ -141,6 +141,12 @@ def serve(
         str | None,
         typer.Option(metavar="MODULE:CLASS", help="State class of a single TARGET."),
     ] = None,
+    drain_timeout: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="How long episodes may go on after SIGTERM or a drain."
+        ),
+    ] = serving.DRAIN_TIMEOUT_S,
     redact_errors: Annotated[
         bool,
         typer.Option(
@@ -151,6 +157,9 @@ def serve(
     log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.TEXT,
 ) -> None:
     """Serve environments until Ctrl-C or SIGTERM.
+
+    SIGTERM drains: new sessions and episodes are refused, and those under way go on until they end
+    or the time is up. Ctrl-C, or a second signal, does not wait for them.
 
     Once every door listens, prints one line to standard output: READY grpc=HOST:PORT
     http=HOST:PORT. Logs go to standard error.
@@ -185,6 +194,7 @@ def serve(
         redact_errors=redact_errors,
         isolation=isolation,
         worker_memory_bytes=worker_memory,
+        drain_timeout_s=drain_timeout,
     )
 
 

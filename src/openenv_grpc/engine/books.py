@@ -20,6 +20,8 @@ class Books:
     """Steps over all episodes."""
     started: bool = False
     """Whether there was a reset."""
+    under_way: bool = False
+    """Whether something has been done that is not over: by a reset, a step or a tool."""
     done: bool = False
     truncated: bool = False
     earned: float | None = None
@@ -31,7 +33,7 @@ class Books:
         self.episode.episode_id = episode_id or str(uuid.uuid4())
         self.episode.step_count = 0
         self.started = True
-        self.done = self.truncated = False
+        self.done = self.truncated = self.under_way = False
         self._settle()
 
     def count_step(self) -> None:
@@ -43,13 +45,15 @@ class Books:
         """Notes whether the episode is over."""
         self.done = done or truncated
         self.truncated = truncated
+        self.under_way = not self.done
 
     def stepped(self) -> None:
         """Notes that a step has reported what was earned so far."""
         self._settle()
 
     def earn(self, answer: ToolAnswer) -> None:
-        """Notes what a tool call had for the trainer."""
+        """Notes a tool call, and what it had for the trainer."""
+        self.under_way = not self.done
         if answer.reward is not None:
             self.earned = (self.earned or 0.0) + answer.reward
         add_up(self.earned_parts, answer.rewards)

@@ -34,9 +34,17 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
+from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
 from openenv_grpc.types import EnvironmentMetadata
+
+DRAIN_INTERVAL_S = 0.1
+"""How often it is looked whether what is under way has ended."""
+
+DRAIN_SETTLE_S = 1.0
+"""How long nothing may have been asked of a session whose episode is over, for it to be drained:
+its client may still read the state, or ask for the verdict."""
 
 
 class SessionManager:
@@ -65,6 +73,8 @@ class SessionManager:
             for name, each in self._registered.items()
             if each.spec.isolation == "process"
         }
+        self.metrics = Metrics(self._registered)
+        """What is counted here. Doors add what goes through them."""
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
@@ -196,9 +206,15 @@ class SessionManager:
     ) -> Session:
         """Makes a session in a slot of its own. Raises what `lease` raises."""
         registered = self._find_environment(environment)
-        if self._drain.is_set():
-            raise DrainingError("the server is about to stop and opens no sessions")
-        self._take_slot(registered.spec)
+        counted = self.metrics.environments[registered.spec.name]
+        try:
+            if self._drain.is_set():
+                raise DrainingError("the server is about to stop and opens no sessions")
+            self._take_slot(registered.spec)
+        except OpenEnvError as error:
+            counted.errors[error.reason] += 1
+            raise
+        counted.opened += 1
         session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
         self._sessions[session.id] = session
         limit_s = registered.session_timeout_s if idle_timeout_s is None else idle_timeout_s
@@ -235,6 +251,22 @@ class SessionManager:
     async def until_draining(self) -> None:
         """Waits until `drain` is called, or the host ends."""
         await self._drain.wait()
+
+    async def until_drained(self) -> None:
+        """Waits until no session is amid an episode and nothing is asked any more.
+
+        Sessions that are merely open are not waited for.
+        """
+        while self._is_busy():  # noqa: ASYNC110  # an end may come from a clock, too
+            await asyncio.sleep(DRAIN_INTERVAL_S)
+
+    def _is_busy(self) -> bool:
+        now = self.clock.time()
+        return bool(self._transient) or any(
+            session.is_under_way
+            or (session.idle_since is not None and now - session.idle_since < DRAIN_SETTLE_S)
+            for session in self._sessions.values()
+        )
 
     @property
     def stuck_threads(self) -> int:

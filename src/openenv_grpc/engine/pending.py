@@ -18,6 +18,8 @@ class Pending:
     operation: Operation | None
     """`None` is an opening that nobody asked for: the first operation needs it."""
     deliver: Deliver | None
+    arrived_at: float = 0.0
+    """By the clock."""
     refused: OpenEnvError | None = None
     """Why it will not be done, told when its turn comes."""
     answered: bool = False

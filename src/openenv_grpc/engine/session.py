@@ -21,6 +21,7 @@ from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
 
@@ -40,6 +41,11 @@ class Home(Protocol):
     @property
     def clock(self) -> Clock:
         """Tells the time and wakes up."""
+        ...
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is counted."""
         ...
 
     @property
@@ -98,7 +104,8 @@ class Session:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._home = home
         self._clock = home.clock
-        self._turns = Turns(self, registered.spec, home.settings, home.clock)
+        self._counted = home.metrics.environments[registered.spec.name]
+        self._turns = Turns(self, registered.spec, home.settings, home.clock, self._counted)
         self._housing = home.house(self)
         self._state = SessionState.OPENING
         self._begun = False  # whether anything was asked
@@ -129,6 +136,11 @@ class Session:
     def is_over(self) -> bool:
         """Whether it ends, or has ended."""
         return self._turns.ended_by is not None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether anything is asked of it, or it is amid an episode."""
+        return not self.is_over and (not self._turns.is_idle or self._housing.books.under_way)
 
     def open(self, operation: Operation, deliver: Deliver) -> None:
         """Builds the environment, as the first operation."""
@@ -180,6 +192,7 @@ class Session:
             last_activity_at=time.time() - (now - self._turns.idle_since),
             step_count=self._housing.books.total_steps,
             peer=self.peer,
+            under_way=self.is_under_way,
         )
 
     def _cancel(self, matches: Callable[[Operation], bool]) -> CancelEffect:
@@ -384,6 +397,8 @@ class Session:
         if stuck_on is None:
             self._housing.forget()
         steps = self._housing.books.total_steps
+        if not self.transient:
+            self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
         self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
         self.closed.set_result(None)

@@ -14,6 +14,7 @@ from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
+from openenv_grpc.metrics import EnvironmentMetrics
 from openenv_grpc.operations import Deliver, Operation, Reply
 from openenv_grpc.sessions import CancelEffect
 
@@ -43,6 +44,7 @@ class Turns:
         spec: EnvironmentSpec,
         settings: EngineSettings,
         clock: Clock,
+        counted: EnvironmentMetrics,
     ) -> None:
         self.ledger = Ledger()
         self.running: Pending | None = None
@@ -53,6 +55,7 @@ class Turns:
         self._spec = spec
         self._settings = settings
         self._clock = clock
+        self._counted = counted
         self._queue: deque[Pending] = deque()
         self._in_flight = 0
         self._advancing = False
@@ -75,6 +78,7 @@ class Turns:
                 return False
             self._check_room()
         except OpenEnvError as error:
+            self._counted.errors[error.reason] += 1
             deliver(self._error_reply(operation, error))
             return False
         return True
@@ -85,7 +89,7 @@ class Turns:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self._in_flight += 1
-        pending = Pending(operation, deliver, refused)
+        pending = Pending(operation, deliver, self._clock.time(), refused)
         if operation.timeout_s is not None and refused is None:
             pending.deadline = self._clock.call_later(operation.timeout_s, self._expire, pending)
         self._queue.append(pending)
@@ -142,6 +146,9 @@ class Turns:
             return
         self._in_flight -= 1
         pending.stop_deadline()
+        self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
+        if error is not None:
+            self._counted.errors[error.reason] += 1
         reply = Reply(operation, content, error)
         for repeat, deliver_repeat in self.ledger.finish(reply):
             deliver_repeat(Reply(repeat, content, error))

@@ -75,6 +75,7 @@ def _info(session: SessionInfo) -> admin_pb2.SessionInfo:
         state=_STATES[session.state],
         step_count=session.step_count,
         peer=session.peer,
+        under_way=session.under_way,
     )
     fill_duration(message.age_time, session.age_s)
     if session.idle_s is not None:

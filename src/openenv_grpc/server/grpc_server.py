@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
+from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
@@ -25,8 +26,9 @@ logger = logging.getLogger(__name__)
 SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
 _STOCK_SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME, CHANNELZ)
 
-Drained = Callable[[float | None], None]
-"""Is told that the server drains, and the seconds that episodes under way may take."""
+Drained = Callable[[float | None], object]
+"""Is told that the server drains, and the seconds that episodes under way may take, if that was
+said."""
 
 
 class GrpcServer:
@@ -106,9 +108,8 @@ class GrpcServer:
 
     def drain(self, limit_s: float | None) -> int:
         """Has the host take no new work. Returns the number of live sessions."""
-        already = self._host.draining
         count = self._host.drain()
-        if self._on_drain is not None and not already:
+        if self._on_drain is not None:
             self._on_drain(limit_s)
         return count
 
@@ -136,16 +137,16 @@ class GrpcServer:
 
     def _add_services(self, server: grpc.aio.Server) -> None:
         host, access = self._host, self._access
-        server.add_generic_rpc_handlers(
-            (
-                connect.handlers(host, self._limits, self._stopping, access),
-                episodes.handlers(host, access),
-                tools.ToolMethods(host, access).handlers(),
-                catalog.CatalogMethods(host, self._doors).handlers(),
-                tasks.TaskMethods(host).handlers(),
-                admin.AdminMethods(host, self.drain).handlers(),
-            )
+        services = (
+            connect.handlers(host, self._limits, self._stopping, access),
+            episodes.handlers(host, access),
+            tools.ToolMethods(host, access).handlers(),
+            catalog.CatalogMethods(host, self._doors).handlers(),
+            tasks.TaskMethods(host).handlers(),
+            admin.AdminMethods(host, self.drain).handlers(),
         )
+        traffic = host.metrics.doors[connect.DOOR]
+        server.add_generic_rpc_handlers([CountedService(each, traffic) for each in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, *_STOCK_SERVICES), server)
         channelz.add_channelz_servicer(server)

@@ -50,7 +50,8 @@ class FrameKind(enum.IntEnum):
     BUILT = 7
     """The environment stands. Facts: what it is."""
     OUTCOME = 8
-    """An operation is done. Number: steps so far. Content: the answer. Facts: its error, if any."""
+    """An operation is done. Number: twice the steps so far, and one more while an episode is under
+    way. Content: the answer. Facts: its error, if any."""
     CANCELLED = 9
     """An awaited operation was cancelled."""
     BROKE = 10

@@ -124,7 +124,10 @@ class ProcessHousing:
         """Takes a frame."""
         match frame.kind:
             case FrameKind.OUTCOME:
-                self.books.total_steps = frame.number
+                self.books.total_steps, self.books.under_way = (
+                    frame.number >> 1,
+                    bool(frame.number & 1),
+                )
                 error = read_error(frame.facts) if frame.facts else None
                 self._done((frame.content, error))
             case FrameKind.BUILT:

@@ -129,7 +129,7 @@ class Resident:
         content, error = outcome
         self._line.send(
             FrameKind.OUTCOME,
-            number=self._books.total_steps,
+            number=self._books.total_steps * 2 + self._books.under_way,
             facts=b"" if error is None else write_error(error),
             content=content,
         )

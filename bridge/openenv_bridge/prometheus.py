@@ -1,0 +1,104 @@
+"""`GET /metrics`: what the host has counted, in the text format that Prometheus reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from aiohttp import web
+
+from openenv_grpc.metrics import DURATION_BOUNDS_S, Durations, EnvironmentMetrics
+from openenv_grpc.sessions import SessionHost, SessionState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_STATES = tuple(state for state in SessionState if state is not SessionState.CLOSED)
+
+
+class MetricsRoute:
+    """Tells the metrics of a host."""
+
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Writes all of them."""
+        lines = [*_sessions(self._host), *_operations(self._host), *_server(self._host), ""]
+        return web.Response(body="\n".join(lines).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _sessions(host: SessionHost) -> Iterator[str]:
+    live = Counter((session.environment, session.state) for session in host.sessions())
+    yield from _family("openenv_sessions", "gauge", "Live sessions.")
+    for name in host.environments:
+        for state in _STATES:
+            count = live[name, state]
+            yield _sample("openenv_sessions", count, environment=name, state=state.value)
+    yield from _family("openenv_session_limit", "gauge", "Sessions that may be open at once.")
+    for name, spec in host.environments.items():
+        yield _sample("openenv_session_limit", spec.session_limit, environment=name)
+    yield from _family("openenv_sessions_opened_total", "counter", "Sessions that got a slot.")
+    for name, counted in _counted(host):
+        yield _sample("openenv_sessions_opened_total", counted.opened, environment=name)
+    yield from _family("openenv_sessions_ended_total", "counter", "Sessions that have ended.")
+    for name, counted in _counted(host):
+        for cause, count in sorted(counted.ended.items()):
+            yield _sample("openenv_sessions_ended_total", count, environment=name, cause=cause)
+
+
+def _operations(host: SessionHost) -> Iterator[str]:
+    name = "openenv_operation_duration_seconds"
+    yield from _family(name, "histogram", "From an operation's arrival to its answer.")
+    for environment, counted in _counted(host):
+        for kind, durations in counted.durations.items():
+            if any(durations.counts):
+                labels = {"environment": environment, "operation": kind.value}
+                yield from _histogram(name, durations, labels)
+    help_text = "Operations that failed or were refused, and openings that were."
+    yield from _family("openenv_errors_total", "counter", help_text)
+    for environment, counted in _counted(host):
+        for reason, count in sorted(counted.errors.items(), key=lambda item: item[0].name):
+            labels = {"environment": environment, "reason": reason.name}
+            yield _sample("openenv_errors_total", count, **labels)
+
+
+def _server(host: SessionHost) -> Iterator[str]:
+    doors = sorted(host.metrics.doors.items())
+    yield from _family("openenv_received_bytes_total", "counter", "Bytes of messages received.")
+    for door, traffic in doors:
+        yield _sample("openenv_received_bytes_total", traffic.received_bytes, door=door)
+    yield from _family("openenv_sent_bytes_total", "counter", "Bytes of messages sent.")
+    for door, traffic in doors:
+        yield _sample("openenv_sent_bytes_total", traffic.sent_bytes, door=door)
+    help_text = "Calls that run on although their session was given up."
+    yield from _family("openenv_stuck_threads", "gauge", help_text)
+    yield _sample("openenv_stuck_threads", host.stuck_threads)
+    yield from _family("openenv_draining", "gauge", "Whether new sessions are refused.")
+    yield _sample("openenv_draining", int(host.draining))
+
+
+def _counted(host: SessionHost) -> Iterable[tuple[str, EnvironmentMetrics]]:
+    return host.metrics.environments.items()
+
+
+def _histogram(name: str, durations: Durations, labels: dict[str, str]) -> Iterator[str]:
+    total = 0
+    for bound, count in zip((*DURATION_BOUNDS_S, None), durations.counts, strict=True):
+        total += count
+        limit = "+Inf" if bound is None else f"{bound:g}"
+        yield _sample(f"{name}_bucket", total, **labels, le=limit)
+    yield _sample(f"{name}_sum", durations.total_s, **labels)
+    yield _sample(f"{name}_count", total, **labels)
+
+
+def _family(name: str, kind: str, help_text: str) -> tuple[str, str]:
+    return f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, value: float, /, **labels: str) -> str:
+    written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

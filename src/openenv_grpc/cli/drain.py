@@ -1,0 +1,58 @@
+"""`drain`: has a server refuse what is new, and stop once what is under way is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from openenv_grpc.cli.credentials import (
+    Credentials,
+    TlsCaOption,
+    TlsCertOption,
+    TlsKeyOption,
+    TokenFileOption,
+    TokenOption,
+    credentials,
+)
+from openenv_grpc.cli.output import show
+from openenv_grpc.cli.sessions import GrpcUrl
+
+
+def drain(
+    url: GrpcUrl,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long episodes may go on; 0 stops the server at once.  [default: the "
+            "server's --drain-timeout]",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for the server.")
+    ] = 10.0,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    tls_ca: TlsCaOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Have a server refuse new sessions and episodes, and stop when those under way are over.
+
+    Does not wait for that.
+    """
+    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    count = asyncio.run(_drain(url, limit, timeout, given))
+    show({"draining": True, "sessions": count}, as_json=as_json)
+
+
+async def _drain(url: str, limit_s: float | None, timeout_s: float, given: Credentials) -> int:
+    # Here, so that `--help` is quick.
+    from openenv_grpc.client.administration import administer
+
+    async with administer(url, timeout_s=timeout_s, **given) as server:
+        return await server.drain(limit_s)
