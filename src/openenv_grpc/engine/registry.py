@@ -53,6 +53,14 @@ class EngineSettings:
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0
     """How long a detached session keeps its slot although somebody else wants it."""
+    queue_timeout_s: float = 300.0
+    """The longest time for which an opening waits for a slot."""
+    max_queued: int = 1_024
+    """Openings that may wait at once; 0 refuses at once where no slot is free."""
+    queue_beat_s: float = 5.0
+    """How often an opening that waits is told its place."""
+    hold_and_wait_grace_s: float = 10.0
+    """How long a connection may leave all slots idle that its own openings wait for."""
     max_kept_records: int = 1_000
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20

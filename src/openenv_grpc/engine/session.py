@@ -86,6 +86,7 @@ class Session:
         shared_thread: SharedThread | None = None,
         on_lost: OnLost | None = None,
         transient: bool = False,
+        queued: bool = False,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.registered = registered
@@ -94,6 +95,8 @@ class Session:
         self.idle_timeout_s: float | None = None
         self.transient = transient
         """Whether it lives for one request and is listed nowhere."""
+        self.queued = queued
+        """Whether it has no slot: until `admit`, or for ever."""
         self.on_lost = on_lost
         self.peer = peer
         """Who is attached; empty if nobody is."""
@@ -105,9 +108,11 @@ class Session:
         self._home = home
         self._clock = home.clock
         self._counted = home.metrics.environments[registered.spec.name]
-        self._turns = Turns(self, registered.spec, home.settings, home.clock, self._counted)
+        self._turns = Turns(
+            self, registered.spec, home.settings, home.clock, self._counted, held=queued
+        )
         self._housing = home.house(self)
-        self._state = SessionState.OPENING
+        self._state = SessionState.QUEUED if queued else SessionState.OPENING
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
         self._cause = ""
@@ -214,6 +219,13 @@ class Session:
         self._turns.idle_since = self._clock.time()
         self._home.watch_idle(self)
 
+    def admit(self) -> None:
+        """Notes that it has a slot, and does what was asked of it so far."""
+        self.queued = False
+        self._state = SessionState.OPENING
+        self._counted.opened += 1
+        self._turns.release()
+
     def detach(self) -> None:
         """Notes that nobody holds it. What was asked of it is done all the same."""
         self.on_lost, self.peer, self.is_detached = None, "", True
@@ -270,6 +282,10 @@ class Session:
         """Ends the session since what runs does not end."""
         if self._turns.running is pending:
             self._begin_end(verdicts.stuck(), cause="stuck", limit_s=0)
+
+    def forgo(self) -> None:
+        """Ends the session: its opening is wanted no more, as whoever waits has been told."""
+        self._begin_end(verdicts.closed(), cause="not opened", told=True)
 
     def _performed(
         self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
@@ -397,7 +413,7 @@ class Session:
         if stuck_on is None:
             self._housing.forget()
         steps = self._housing.books.total_steps
-        if not self.transient:
+        if not (self.transient or self.queued):
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
         self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)

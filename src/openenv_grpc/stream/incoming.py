@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
 from openenv_grpc.operations import Kind, Operation
-from openenv_grpc.sessions import Resume
+from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import ConnectCodec
@@ -52,11 +52,7 @@ def digest(arm: str, content: bytes) -> bytes:
 
 
 _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "group": lambda message: bool(message.group),
-    "group_size": lambda message: message.group_size != 0,
-    "queue_timeout": lambda message: message.HasField("queue_timeout"),
     "snapshot_id": lambda message: bool(message.snapshot_id),
-    "progress": lambda message: message.progress,
     "events": lambda message: message.events,
 }
 
@@ -83,6 +79,27 @@ def read_resume(message: session_pb2.Open) -> Resume | None:
             session_lost=True,
         )
     return Resume(key=key, window_s=window_s)
+
+
+def read_wait(message: session_pb2.Open, tell: Callable[[QueuePlace], None]) -> Wait:
+    """Reads how an `open` waits for a slot; `tell` is for those who asked for progress.
+
+    Raises:
+        InvalidRequestError: it makes no sense.
+    """
+    if bool(message.group) != (message.group_size > 0):
+        raise InvalidRequestError(
+            "group and a group_size of at least 1 go together; send both or none", session_lost=True
+        )
+    timeout_s = None
+    if message.HasField("queue_timeout"):
+        timeout_s = read_duration(message.queue_timeout, what="queue_timeout", least_s=0)
+    return Wait(
+        timeout_s=timeout_s,
+        group=message.group,
+        group_size=message.group_size or 1,
+        tell=tell if message.progress else None,
+    )
 
 
 def refuse_what_is_not_offered(message: session_pb2.Open) -> None:

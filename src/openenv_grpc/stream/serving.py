@@ -23,27 +23,38 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.operations import Deliver, Kind, Operation, Reply
-from openenv_grpc.sessions import Attachment, Resume, SessionHost, SessionPort
+from openenv_grpc.sessions import (
+    Attachment,
+    QueuePlace,
+    Resume,
+    SessionHost,
+    SessionPort,
+    Wait,
+)
 from openenv_grpc.stream.incoming import (
     read_operation,
     read_resume,
+    read_wait,
     refuse_what_is_not_offered,
 )
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
-from openenv_grpc.wire.operations import failed_outcome
+from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume", "agent_access")
+FEATURES = ("evaluate", "resume", "agent_access", "queue")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
+
+OPENING_ID = 1
+"""The number of a session's first operation."""
 
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
 
@@ -235,10 +246,11 @@ class _ServerStream:
         held = self._new(operation)
         refuse_what_is_not_offered(operation.open)
         resume = read_resume(operation.open)
+        wait = read_wait(operation.open, partial(self._tell_place, held))
         opening = read_operation(operation, "open")
         if operation.open.agent_access:
             opening.context = self._grant
-        self._start(held, operation.open.environment, opening, resume)
+        self._start(held, operation.open.environment, wait, opening, resume)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -250,6 +262,7 @@ class _ServerStream:
         self,
         held: _Held,
         environment: str,
+        wait: Wait,
         opening: Operation | None = None,
         resume: Resume | None = None,
     ) -> None:
@@ -262,6 +275,7 @@ class _ServerStream:
                 deliver=deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
+                wait=wait,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
@@ -282,7 +296,7 @@ class _ServerStream:
                     "one under a number of its own"
                 )
             held = _Held(0)
-            self._start(held, "")
+            self._start(held, "", Wait())
         port = held.port
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
@@ -342,6 +356,10 @@ class _ServerStream:
             metadata={"size_bytes": str(len(reply.content))},
         )
         return failed_outcome(error, request_id=request_id)
+
+    def _tell_place(self, held: _Held, place: QueuePlace) -> None:
+        outcome = queue_progress(place, request_id=OPENING_ID)
+        self._outbox.put(frame(outcome, held.prefix))
 
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
         if error.session_lost:
