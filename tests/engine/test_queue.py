@@ -22,7 +22,15 @@ from openenv_grpc.errors import (
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import Attachment, CancelEffect, QueuePlace, Resume, SessionState, Wait
 from tests.engine.talking import CODEC, Caller, ManualClock, received, running
-from tests.environments import AsyncCountdown, Countdown, Gates, InlineCountdown, NotBuilt, Slow
+from tests.environments import (
+    Countdown,
+    Gates,
+    InlineCountdown,
+    NotBuilt,
+    Occupancy,
+    Occupying,
+    Slow,
+)
 
 KEY = "a key of at least 22 characters"
 RESUME = Resume(key=KEY, window_s=60)
@@ -166,20 +174,15 @@ async def test_a_lease_waits_where_it_may() -> None:
 
 
 async def test_a_slot_is_given_on_once_the_environment_before_has_closed() -> None:
-    leave = threading.Event()
-    alive = most = 0
+    leave, occupancy = threading.Event(), Occupancy()
 
-    class Watched(Countdown):
+    class Watched(Occupying):
         def __init__(self) -> None:
-            nonlocal alive, most
-            super().__init__()
-            alive += 1
-            most = max(most, alive)
+            super().__init__(occupancy)
 
         def close(self) -> None:
-            nonlocal alive
             leave.wait(10)
-            alive -= 1
+            super().close()
 
     async with running(Watched, max_sessions=1) as manager, manager.attach(peer="b") as other:
         async with manager.attach(peer="a") as held:
@@ -187,24 +190,12 @@ async def test_a_slot_is_given_on_once_the_environment_before_has_closed() -> No
             waiting = open_(other)
             asyncio.get_running_loop().call_later(0.01, leave.set)
         await waiting.opened()
-        assert most == 1
+        assert occupancy.most == 1
 
 
-@pytest.mark.parametrize("factory", [Countdown, AsyncCountdown, InlineCountdown])
-async def test_sixty_four_clients_share_four_slots(factory: type[Countdown]) -> None:
-    alive = most = 0
-    order: list[int] = []
-
-    class Watched(factory):  # type: ignore[misc, valid-type]
-        def __init__(self) -> None:
-            nonlocal alive, most
-            super().__init__()
-            alive += 1
-            most = max(most, alive)
-
-        def close(self) -> None:
-            nonlocal alive
-            alive -= 1
+@pytest.mark.parametrize("isolation", ["thread", "shared", "inline"])
+async def test_sixty_four_clients_share_four_slots(isolation: str) -> None:
+    occupancy, order = Occupancy(), list[int]()
 
     async def drive(opening: Opening, number: int) -> None:
         async with asyncio.timeout(60):
@@ -214,10 +205,14 @@ async def test_sixty_four_clients_share_four_slots(factory: type[Countdown]) -> 
             await opening.caller.step()
         await opening.caller.close()
 
-    async with running(Watched, max_sessions=4) as manager, manager.attach(peer="t") as held:
+    factory = functools.partial(Occupying, occupancy)
+    async with (
+        running(factory, max_sessions=4, isolation=isolation) as manager,
+        manager.attach(peer="t") as held,
+    ):
         openings = [open_(held) for _ in range(64)]
         await asyncio.gather(*(drive(opening, n) for n, opening in enumerate(openings)))
-    assert most == 4
+    assert occupancy.most == 4
     # Threads of four neighbours may be built in any order, and no further.
     assert all(abs(place - number) < 4 for place, number in enumerate(order))
 

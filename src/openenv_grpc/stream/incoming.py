@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.errors import InvalidRequestError, NotSupportedError, OpenEnvError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.v1 import session_pb2
@@ -57,26 +57,43 @@ _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
 }
 
 
+def read_open(
+    message: session_pb2.Operation, tell: Callable[[QueuePlace], None]
+) -> tuple[Operation, Resume | None, Wait]:
+    """Makes an operation of an `open`; tells how its session outlives its stream, and how it waits.
+
+    `tell` is for those who asked for progress.
+
+    Raises:
+        NotSupportedError: it asks for what the server's features do not name.
+        InvalidRequestError: it makes no sense.
+    """
+    try:
+        refuse_what_is_not_offered(message.open)
+        resume = read_resume(message.open)
+        wait = read_wait(message.open, tell)
+        return read_operation(message, "open"), resume, wait
+    except OpenEnvError as error:
+        error.session_lost = True  # it was not opened
+        raise
+
+
 def read_resume(message: session_pb2.Open) -> Resume | None:
     """Reads how a session outlives its stream. Raises `InvalidRequestError`."""
     key, has_window = message.resume_key, message.HasField("resume_window")
     if not key and not has_window:
         return None
     if not key or not has_window:
-        raise InvalidRequestError(
-            "resume_window and resume_key go together; send both or none", session_lost=True
-        )
+        raise InvalidRequestError("resume_window and resume_key go together; send both or none")
     if len(key) not in RESUME_KEY_LENGTHS:
         raise InvalidRequestError(
             f"a resume_key is a secret of {RESUME_KEY_LENGTHS.start} to "
             f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}",
-            session_lost=True,
         )
     window_s = message.resume_window.ToNanoseconds() / 1e9
     if window_s <= 0:
         raise InvalidRequestError(
             "a resume_window is longer than 0; leave it and the resume_key out for none",
-            session_lost=True,
         )
     return Resume(key=key, window_s=window_s)
 
@@ -89,7 +106,7 @@ def read_wait(message: session_pb2.Open, tell: Callable[[QueuePlace], None]) -> 
     """
     if bool(message.group) != (message.group_size > 0):
         raise InvalidRequestError(
-            "group and a group_size of at least 1 go together; send both or none", session_lost=True
+            "group and a group_size of at least 1 go together; send both or none"
         )
     timeout_s = None
     if message.HasField("queue_timeout"):

@@ -31,12 +31,7 @@ from openenv_grpc.sessions import (
     SessionPort,
     Wait,
 )
-from openenv_grpc.stream.incoming import (
-    read_operation,
-    read_resume,
-    read_wait,
-    refuse_what_is_not_offered,
-)
+from openenv_grpc.stream.incoming import read_open, read_operation
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
@@ -244,10 +239,7 @@ class _ServerStream:
 
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
-        refuse_what_is_not_offered(operation.open)
-        resume = read_resume(operation.open)
-        wait = read_wait(operation.open, partial(self._tell_place, held))
-        opening = read_operation(operation, "open")
+        opening, resume, wait = read_open(operation, partial(self._tell_place, held))
         if operation.open.agent_access:
             opening.context = self._grant
         self._start(held, operation.open.environment, wait, opening, resume)
