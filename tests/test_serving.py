@@ -313,7 +313,7 @@ async def test_the_servers_options_come_before_the_environments_own() -> None:
         url = f"grpc://{server.grpc_address}"
         async with EchoEnv(base_url=url):
             with pytest.raises(SessionCapacityError):
-                await EchoEnv(base_url=url).connect()
+                await EchoEnv(base_url=url, queue_timeout_s=0).connect()
 
 
 async def test_the_mode_of_the_server_comes_before_the_environments_own() -> None:

@@ -105,11 +105,12 @@ async def test_who_holds_every_slot_and_waits_is_told_so(host: SessionManager) -
     [
         lambda open_: setattr(open_, "group", "g"),
         lambda open_: setattr(open_, "group_size", 1),
+        lambda open_: setattr(open_, "group_size", -1),
         lambda open_: open_.MergeFrom(session_pb2.Open(group="g", group_size=-1)),
         lambda open_: open_.MergeFrom(session_pb2.Open(group="g", group_size=2)),
         lambda open_: open_.queue_timeout.FromSeconds(-1),
     ],
-    ids=["no size", "no group", "negative size", "too large", "negative timeout"],
+    ids=["no size", "no group", "less", "negative size", "too large", "negative timeout"],
 )
 async def test_a_wait_that_makes_no_sense_is_refused(
     host: SessionManager, change: Callable[[session_pb2.Open], None]

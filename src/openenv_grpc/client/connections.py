@@ -92,10 +92,12 @@ async def open_session(
     connect_timeout_s: float,
     message_timeout_s: float,
     resume_window_s: float | None,
+    queue_timeout_s: float,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
-    Where the server can, the session outlives the loss of its connection by the window.
+    Where the server can, the session outlives the loss of its connection by the window, and waits
+    for a slot if there is none.
 
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
@@ -123,6 +125,7 @@ async def open_session(
             target=target.uri,
             message_timeout_s=message_timeout_s,
             resume_window_s=resume_window_s,
+            queue_timeout_s=queue_timeout_s,
         )
     except BaseException:
         await shared.leave()

@@ -88,6 +88,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         environment: str = "",
         resume_window_s: float | None = 60.0,
+        queue_timeout_s: float = 300.0,
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -104,6 +105,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `resume_window_s` is how long the session outlives the loss of its connection, which the
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
         ends the session with its connection, as with servers that cannot do otherwise.
+
+        `queue_timeout_s` is how long opening a session waits for a slot where the server has none
+        free, beside what other limits allow; 0 is not at all. The server may let it wait for less,
+        and one that speaks JSON does not let it wait. After five seconds the log tells the place in
+        the queue.
 
         Raises:
             InvalidRequestError: an argument is of no use.
@@ -133,7 +139,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._provider = provider
         self._mode = _mode(mode)
         self._environment = environment
-        self._resume_window_s = _window(resume_window_s)
+        self._resume_window_s = _at_least_0("resume_window_s", resume_window_s or 0.0) or None
+        self._queue_timeout_s = _at_least_0("queue_timeout_s", queue_timeout_s)
         self._forget()
 
     def _forget(self) -> None:
@@ -162,7 +169,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
         Raises:
             UnavailableError: the server cannot be reached.
-            SessionCapacityError: it has no free slot.
+            SessionCapacityError: it has no free slot, and none came free in time.
         """
         await self._open(anew=True)
         return self
@@ -342,6 +349,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
             resume_window_s=self._resume_window_s,
+            queue_timeout_s=self._queue_timeout_s,
         )
 
     def _bind(self) -> None:
@@ -363,10 +371,10 @@ def _check_positive(**numbers: float | None) -> None:
             raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
 
 
-def _window(window_s: float | None) -> float | None:
-    if window_s is not None and not 0 <= window_s <= durations.MAX_S:
-        raise InvalidRequestError(f"resume_window_s has to be at least 0, not {window_s!r}")
-    return window_s or None
+def _at_least_0(name: str, seconds: float) -> float:
+    if not 0 <= seconds <= durations.MAX_S:
+        raise InvalidRequestError(f"{name} has to be at least 0, not {seconds!r}")
+    return seconds
 
 
 def _timeout(timeout_s: JsonValue) -> float | None:

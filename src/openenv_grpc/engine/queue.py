@@ -93,11 +93,12 @@ class SlotQueue:
             SessionCapacityError: it may not wait.
             InvalidRequestError: its group makes no sense.
         """
-        ticket = self._ticket(session.spec, wait, holder)
+        now = self._clock.time()
+        ticket = self._ticket(session.spec, wait, holder, now)
         limit_s = self._settings.queue_timeout_s
         if wait.timeout_s is not None:
             limit_s = min(limit_s, wait.timeout_s)
-        ticket.due = min(ticket.due, self._clock.time() + limit_s)
+        ticket.due = min(ticket.due, now + limit_s)
         ticket.waits[session] = wait
         self._tickets[session] = ticket
         if len(ticket.waits) < ticket.size:
@@ -112,12 +113,14 @@ class SlotQueue:
             self._refuse(ticket, error, cause="refused")
             raise
 
-    def _ticket(self, spec: EnvironmentSpec, wait: Wait, holder: Holder | None) -> _Ticket:
+    def _ticket(
+        self, spec: EnvironmentSpec, wait: Wait, holder: Holder | None, now: float
+    ) -> _Ticket:
         """Returns the ticket of a group that is not complete; a new one for everybody else."""
         size = wait.group_size
         if size > spec.session_limit:
             raise capacity.group_too_large(spec, size)
-        ticket = _Ticket(spec, holder, wait.group, size, self._clock.time())
+        ticket = _Ticket(spec, holder, wait.group, size, now)
         if not wait.group:
             return ticket
         formed = self._forming.get(ticket.key)

@@ -88,12 +88,12 @@ def read_resume(message: session_pb2.Open) -> Resume | None:
     if len(key) not in RESUME_KEY_LENGTHS:
         raise InvalidRequestError(
             f"a resume_key is a secret of {RESUME_KEY_LENGTHS.start} to "
-            f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}",
+            f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}"
         )
     window_s = message.resume_window.ToNanoseconds() / 1e9
     if window_s <= 0:
         raise InvalidRequestError(
-            "a resume_window is longer than 0; leave it and the resume_key out for none",
+            "a resume_window is longer than 0; leave it and the resume_key out for none"
         )
     return Resume(key=key, window_s=window_s)
 
@@ -104,7 +104,7 @@ def read_wait(message: session_pb2.Open, tell: Callable[[QueuePlace], None]) -> 
     Raises:
         InvalidRequestError: it makes no sense.
     """
-    if bool(message.group) != (message.group_size > 0):
+    if bool(message.group) != (message.group_size > 0) or message.group_size < 0:
         raise InvalidRequestError(
             "group and a group_size of at least 1 go together; send both or none"
         )
@@ -123,6 +123,4 @@ def refuse_what_is_not_offered(message: session_pb2.Open) -> None:
     """Raises `NotSupportedError` for what the server's features do not name."""
     for name, asked in _NOT_OFFERED.items():
         if asked(message):
-            raise NotSupportedError(
-                f"this server does not offer {name}; open without it", session_lost=True
-            )
+            raise NotSupportedError(f"this server does not offer {name}; open without it")
