@@ -58,6 +58,11 @@ class ServerOptions(TypedDict, total=False):
     isolation: str | None
     worker_memory_bytes: int | None
     drain_timeout_s: float
+    queue_timeout_s: float | None
+    max_queued: int | None
+    refuse_when_full: bool
+    detached_grace_s: float | None
+    hold_and_wait_grace_s: float | None
 
 
 class Server:
@@ -96,6 +101,11 @@ class Server:
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        queue_timeout_s: float | None = None,
+        max_queued: int | None = None,
+        refuse_when_full: bool = False,
+        detached_grace_s: float | None = None,
+        hold_and_wait_grace_s: float | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
@@ -106,6 +116,11 @@ class Server:
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
         space of each process of an environment that is isolated so. `drain_timeout_s` is how long
         `drain` waits for episodes.
+
+        Where no slot is free, `max_queued` openings may wait for one, 1,024 unless it says
+        otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
+        that nobody is attached to keeps its slot for `detached_grace_s`, 10, although others wait,
+        and who leaves all slots idle for `hold_and_wait_grace_s`, 10, may not wait for them.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -152,7 +167,14 @@ class Server:
         from openenv_grpc.engine import EngineSettings, SessionManager
 
         settings = EngineSettings(
-            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
+            redact_errors=redact_errors,
+            worker_memory_bytes=worker_memory_bytes,
+            **_given(
+                queue_timeout_s=queue_timeout_s,
+                max_queued=0 if refuse_when_full else max_queued,
+                detached_grace_s=detached_grace_s,
+                hold_and_wait_grace_s=hold_and_wait_grace_s,
+            ),
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:

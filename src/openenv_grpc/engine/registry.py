@@ -29,7 +29,11 @@ REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """How sessions are run. Times are in seconds."""
+    """How sessions are run. Times are in seconds.
+
+    Raises:
+        ConfigurationError: a limit of the queue is below 0.
+    """
 
     max_sessions: int | None = None
     """Sessions of an environment whose definition does not say; see `EnvironmentDefinition`."""
@@ -65,6 +69,17 @@ class EngineSettings:
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
     """Answers of ended sessions that are kept, all together."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            "queue_timeout_s": self.queue_timeout_s,
+            "max_queued": self.max_queued,
+            "detached_grace_s": self.detached_grace_s,
+            "hold_and_wait_grace_s": self.hold_and_wait_grace_s,
+        }
+        for name, limit in limits.items():
+            if not limit >= 0:
+                raise ConfigurationError(f"{name} is at least 0, not {limit!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
