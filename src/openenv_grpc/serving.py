@@ -30,6 +30,9 @@ Target = str | App | EnvironmentDefinition
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
+MAX_SNAPSHOTS = 1_000
+MAX_SNAPSHOT_BYTES = 256 * 2**20
+
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
 
@@ -57,6 +60,8 @@ class ServerOptions(TypedDict, total=False):
     redact_errors: bool
     isolation: str | None
     worker_memory_bytes: int | None
+    max_snapshots: int
+    max_snapshot_bytes: int
     drain_timeout_s: float
 
 
@@ -95,6 +100,8 @@ class Server:
         redact_errors: bool = False,
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
+        max_snapshots: int = MAX_SNAPSHOTS,
+        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
@@ -104,8 +111,9 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
-        `drain` waits for episodes.
+        space of each process of an environment that is isolated so. Of what sessions save,
+        `max_snapshots` are kept, which take up to `max_snapshot_bytes`: those that were used last;
+        none with 0. `drain_timeout_s` is how long `drain` waits for episodes.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -122,6 +130,8 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if max_snapshots < 0 or max_snapshot_bytes < 0:
+            raise ConfigurationError("the number and the size of snapshots are at least 0")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
@@ -152,7 +162,10 @@ class Server:
         from openenv_grpc.engine import EngineSettings, SessionManager
 
         settings = EngineSettings(
-            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
+            redact_errors=redact_errors,
+            worker_memory_bytes=worker_memory_bytes,
+            max_snapshots=max_snapshots,
+            max_snapshot_bytes=max_snapshot_bytes,
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:

@@ -128,6 +128,7 @@ class Attachment(Protocol):
         deliver: Deliver | None = None,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
         resume: Resume | None = None,
+        snapshot_id: str = "",
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -139,8 +140,12 @@ class Attachment(Protocol):
         With a `resume` whose key is known the session of that key is attached, as by `attach`, and
         `operation` is a repeat of the one that opened it.
 
+        With a `snapshot_id` the session goes on from there, and an empty `environment` is the
+        snapshot's.
+
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, SnapshotNotFoundError.
+            InvalidRequestError: the snapshot is of another environment.
         """
         ...
 

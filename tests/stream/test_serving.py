@@ -75,7 +75,7 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate", "resume", "agent_access"]
+    assert list(server.features) == ["evaluate", "resume", "agent_access", "snapshot"]
     assert server.max_operations_per_session == 16
 
 
@@ -217,7 +217,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
     [
         lambda open_: setattr(open_, "group", "g"),
         lambda open_: open_.queue_timeout.FromSeconds(5),
-        lambda open_: setattr(open_, "snapshot_id", "s"),
         lambda open_: setattr(open_, "progress", True),
         lambda open_: setattr(open_, "events", True),
     ],

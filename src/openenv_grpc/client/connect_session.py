@@ -87,7 +87,7 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str) -> None:
+    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
         offered = AGENT_ACCESS in self._link.limits.features
         operation = operations.open_session(
@@ -95,6 +95,7 @@ class ConnectSession:
             agent_access=offered,
             resume_key=self._key,
             resume_window_s=self._window_s,
+            snapshot_id=snapshot_id,
         )
         opened = (await self._ask(operation, what="open")).open
         self._id = opened.session_id
@@ -138,6 +139,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        outcome = await self._ask(operations.snapshot(), what="snapshot")
+        return outcome.snapshot.snapshot_id
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""

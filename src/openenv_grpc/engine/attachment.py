@@ -39,6 +39,7 @@ class Opener(Protocol):
         shared_thread: SharedThread | None = None,
         idle_timeout_s: float | None = None,
         on_lost: OnLost | None = None,
+        snapshot_id: str = "",
     ) -> Session:
         """Makes a session. Raises what `Attachment.open` raises."""
         ...
@@ -63,21 +64,29 @@ class HeldSessions:
         deliver: Deliver | None = None,
         on_lost: OnLost | None = None,
         resume: Resume | None = None,
+        snapshot_id: str = "",
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
-        With a `resume` whose key is known the session of that key is attached in its place.
+        With a `resume` whose key is known the session of that key is attached in its place, even if
+        the snapshot is gone by now.
 
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
-            InvalidRequestError: the key is known, and `operation` has no number to be known by.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError,
+                SnapshotNotFoundError.
+            InvalidRequestError: the key is known, and `operation` has no number to be known by; or
+                the snapshot is of another environment.
         """
         if operation is not None:
             verdicts.check_first(operation)
         if resume is not None and self._opener.settings.max_resume_window_s > 0:
-            return self._open_for(resume, environment, operation, deliver, on_lost)
+            return self._open_for(resume, environment, snapshot_id, operation, deliver, on_lost)
         session = self._opener.open_session(
-            environment, peer=self._peer, shared_thread=self._thread, on_lost=on_lost
+            environment,
+            peer=self._peer,
+            shared_thread=self._thread,
+            on_lost=on_lost,
+            snapshot_id=snapshot_id,
         )
         self._sessions[session] = session
         session.closed.add_done_callback(lambda _: self._sessions.pop(session, None))
@@ -89,6 +98,7 @@ class HeldSessions:
         self,
         resume: Resume,
         environment: str,
+        snapshot_id: str,
         operation: Operation | None,
         deliver: Deliver | None,
         on_lost: OnLost | None,
@@ -97,7 +107,10 @@ class HeldSessions:
         joins = session is not None
         if session is None:
             session = self._opener.open_session(
-                environment, peer=self._peer, shared_thread=self._thread
+                environment,
+                peer=self._peer,
+                shared_thread=self._thread,
+                snapshot_id=snapshot_id,
             )
             self._windows.grant(session, resume)
         elif operation is not None and not operation.request_id:

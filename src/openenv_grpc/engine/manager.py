@@ -24,6 +24,7 @@ from openenv_grpc.engine.registry import (
 )
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
+from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -75,6 +76,8 @@ class SessionManager:
         }
         self.metrics = Metrics(self._registered)
         """What is counted here. Doors add what goes through them."""
+        self.snapshots = Snapshots(self.settings, self.metrics)
+        """What sessions have saved."""
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
@@ -203,9 +206,13 @@ class SessionManager:
         shared_thread: SharedThread | None = None,
         idle_timeout_s: float | None = None,
         on_lost: OnLost | None = None,
+        snapshot_id: str = "",
     ) -> Session:
-        """Makes a session in a slot of its own. Raises what `lease` raises."""
-        registered = self._find_environment(environment)
+        """Makes a session in a slot of its own. Raises what `Attachment.open` raises."""
+        snapshot = self.snapshots.find(snapshot_id, environment) if snapshot_id else None
+        registered = self._find_environment(
+            environment if snapshot is None else snapshot.environment
+        )
         counted = self.metrics.environments[registered.spec.name]
         try:
             if self._drain.is_set():
@@ -215,7 +222,14 @@ class SessionManager:
             counted.errors[error.reason] += 1
             raise
         counted.opened += 1
-        session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
+        session = Session(
+            registered,
+            self,
+            peer=peer,
+            shared_thread=shared_thread,
+            on_lost=on_lost,
+            snapshot=snapshot,
+        )
         self._sessions[session.id] = session
         limit_s = registered.session_timeout_s if idle_timeout_s is None else idle_timeout_s
         if limit_s is not None:

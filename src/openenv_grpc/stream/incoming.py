@@ -18,6 +18,7 @@ _KINDS = {
     "reset_episode": Kind.RESET,
     "get_state": Kind.STATE,
     "evaluate": Kind.EVALUATE,
+    "snapshot": Kind.SNAPSHOT,
     "close": Kind.CLOSE,
 }
 _CODEC = ConnectCodec()
@@ -55,7 +56,6 @@ _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
     "group": lambda message: bool(message.group),
     "group_size": lambda message: message.group_size != 0,
     "queue_timeout": lambda message: message.HasField("queue_timeout"),
-    "snapshot_id": lambda message: bool(message.snapshot_id),
     "progress": lambda message: message.progress,
     "events": lambda message: message.events,
 }

@@ -15,7 +15,6 @@ from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
-    NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
     ProtocolViolationError,
@@ -37,7 +36,7 @@ from openenv_grpc.wire.operations import failed_outcome
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume", "agent_access")
+FEATURES = ("evaluate", "resume", "agent_access", "snapshot")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
@@ -224,8 +223,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "snapshot":
-                raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -238,7 +235,13 @@ class _ServerStream:
         opening = read_operation(operation, "open")
         if operation.open.agent_access:
             opening.context = self._grant
-        self._start(held, operation.open.environment, opening, resume)
+        self._start(
+            held,
+            operation.open.environment,
+            opening,
+            resume=resume,
+            snapshot_id=operation.open.snapshot_id,
+        )
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -251,7 +254,9 @@ class _ServerStream:
         held: _Held,
         environment: str,
         opening: Operation | None = None,
+        *,
         resume: Resume | None = None,
+        snapshot_id: str = "",
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         deliver = None if opening is None else self._deliver_to(held)
@@ -262,6 +267,7 @@ class _ServerStream:
                 deliver=deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
+                snapshot_id=snapshot_id,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
