@@ -332,6 +332,8 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (lambda: Server(echo(), grpc_port=None, http_port=None), "has no door"),
         (lambda: Server(echo(), mode="dreaming"), "no mode 'dreaming'"),
         (lambda: Server(echo(), drain_timeout_s=-1), "at least 0"),
+        (lambda: Server(echo(), max_snapshots=-1), "snapshots are at least 0"),
+        (lambda: Server(echo(), max_snapshot_bytes=-1), "snapshots are at least 0"),
         (lambda: Server(echo(name="same"), echo(name="same")), "named 'same'"),
         (
             lambda: Server(
@@ -347,6 +349,8 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         "no door",
         "no such mode",
         "no time to drain",
+        "fewer snapshots than none",
+        "less than nothing in snapshots",
         "two of a name",
         "no environment",
     ],

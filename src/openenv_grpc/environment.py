@@ -71,9 +71,10 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """Whether the server refuses steps before a reset and after the episode's end."""
     BUDGETS: ClassVar[Budgets] = Budgets()
     """Longest times of its operations."""
-    SNAPSHOT_FIELDS: ClassVar[Sequence[str]] = ()
+    SNAPSHOT_FIELDS: ClassVar[Sequence[str] | None] = None
     """Names of the attributes that are all of its state, if they are data: the server can save and
-    fork it then. Others write `snapshot` and `restore`, see `SnapshotProvider`."""
+    fork it then. Empty where there is no state beyond what the server keeps. Others write
+    `snapshot` and `restore`, see `SnapshotProvider`."""
 
     transform: Transform[ObsT] | None = None
     rubric: Rubric | None = None

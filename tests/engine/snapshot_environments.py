@@ -104,13 +104,22 @@ class Threaded(Drawing):
         super().__init__()
         self._thread = threading.get_ident()
 
-    def snapshot(self) -> bytes:
+    def snapshot(self) -> bytes:  # goes before the names
         assert threading.get_ident() == self._thread
         return str(self.left).encode()
 
     def restore(self, snapshot: bytes) -> None:
         assert threading.get_ident() == self._thread
         self.left = int(snapshot)
+
+
+class Stateless(Countdown):
+    """Has nothing but what the server keeps."""
+
+    SNAPSHOT_FIELDS = ()
+
+    def step(self, action: Count, timeout_s: float | None = None) -> Counted:
+        return Counted(text=f"drew {self.rng.randrange(1000)}")
 
 
 class Purse(MCPEnvironment):

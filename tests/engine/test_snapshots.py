@@ -30,6 +30,7 @@ from tests.engine.snapshot_environments import (
     OddRestore,
     Purse,
     Remembering,
+    Stateless,
     Telling,
     Threaded,
     Tooled,
@@ -128,6 +129,16 @@ async def test_an_environment_is_saved_and_restored_on_its_own_thread() -> None:
         await first.reset(start=5)
         other = await open_in(attachment, await save(first))
         assert (await other.step())["left"] == 4
+
+
+async def test_an_environment_may_have_no_state_of_its_own() -> None:
+    async with served(Stateless) as (manager, attachment):
+        assert manager.spec().snapshots
+        first = await open_in(attachment)
+        await first.reset(seed=1)
+        await first.step()
+        other = await open_in(attachment, await save(first))
+        assert await other.step() == await first.step()
 
 
 async def test_what_tools_have_earned_is_saved() -> None:

@@ -73,8 +73,8 @@ class Shape:
     tasks: Mapping[str, Method]
     snapshot: Method | None
     restore: Method | None
-    snapshot_fields: tuple[str, ...]
-    """Attributes that are its state, where it does not save itself."""
+    snapshot_fields: tuple[str, ...] | None
+    """Attributes that are its state, by its author's word; `None` where there is no such word."""
     ours: bool
     """Whether it derives from our `Environment`, for which books are kept."""
     has_state: bool
@@ -97,7 +97,7 @@ class Shape:
     @property
     def can_be_saved(self) -> bool:
         """Whether sessions of it can be saved and forked."""
-        return self.snapshot is not None or bool(self.snapshot_fields)
+        return self.snapshot is not None or self.snapshot_fields is not None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -130,7 +130,7 @@ def shape_of(cls: type) -> Shape:
         tasks={name: _method(cls, name) for name in TASK_METHODS if _optional(cls, name)},
         snapshot=snapshot,
         restore=restore,
-        snapshot_fields=() if snapshot is not None else _snapshot_fields(cls),
+        snapshot_fields=_snapshot_fields(cls),
         ours=issubclass(cls, Environment),
         has_state=_definer(cls, "state") is not None,
         own_state=_overrides(cls, "state"),
@@ -224,8 +224,10 @@ def _saving(cls: type) -> tuple[Method, Method] | tuple[None, None]:
     return _method(cls, "snapshot"), _method(cls, "restore")
 
 
-def _snapshot_fields(cls: type) -> tuple[str, ...]:
-    fields: Any = getattr(cls, "SNAPSHOT_FIELDS", ())
+def _snapshot_fields(cls: type) -> tuple[str, ...] | None:
+    fields: Any = getattr(cls, "SNAPSHOT_FIELDS", None)
+    if fields is None:
+        return None
     if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
         raise TypeError(
             f"{cls.__qualname__}.SNAPSHOT_FIELDS is {fields!r}; it is a list of attributes' names"

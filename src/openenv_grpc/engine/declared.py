@@ -15,32 +15,29 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter
 
-from openenv_grpc.engine.adapt import Shape
-
 _ARRAY = "$array"
 
 
-def write(environment: Any, shape: Shape) -> bytes:
+def write(environment: Any, cls: type, names: tuple[str, ...]) -> bytes:
     """Writes the named attributes. Those that are not set stay so.
 
     Raises:
         TypeError: one has a value that would not come back as it is.
     """
-    adapters = _adapters(shape.cls, shape.snapshot_fields)
     texts = {}
-    for name, adapter in adapters.items():
+    for name, adapter in _adapters(cls, names).items():
         try:
             value = getattr(environment, name)
         except AttributeError:  # as before the first reset
             continue
-        texts[name] = _write(shape, name, value, adapter)
+        texts[name] = _write(cls, name, value, adapter)
     return json.dumps(texts).encode()
 
 
-def read(environment: Any, shape: Shape, content: bytes) -> None:
+def read(environment: Any, cls: type, names: tuple[str, ...], content: bytes) -> None:
     """Sets the attributes to what `write` wrote, and takes away those that were not set."""
     texts = json.loads(content)
-    for name, adapter in _adapters(shape.cls, shape.snapshot_fields).items():
+    for name, adapter in _adapters(cls, names).items():
         if name in texts:
             setattr(environment, name, _read(texts[name], adapter))
         else:
@@ -76,7 +73,7 @@ def _annotation(cls: type, name: str) -> Any:
     return None
 
 
-def _write(shape: Shape, name: str, value: Any, adapter: TypeAdapter[Any] | None) -> str:
+def _write(cls: type, name: str, value: Any, adapter: TypeAdapter[Any] | None) -> str:
     try:
         if adapter is None:
             text = json.dumps(value, default=_array_as_plain)
@@ -89,7 +86,7 @@ def _write(shape: Shape, name: str, value: Any, adapter: TypeAdapter[Any] | None
     except (TypeError, ValueError) as error:
         why = str(error)
     raise TypeError(
-        f"the attribute {name!r} of {shape.cls.__name__} cannot be saved as data ({why}): declare "
+        f"the attribute {name!r} of {cls.__name__} cannot be saved as data ({why}): declare "
         "its type in the class, or write snapshot() and restore()"
     )
 

@@ -55,8 +55,7 @@ def reader(environment: Any, shape: Shape) -> Callable[[], Any]:
     """
     if shape.snapshot is not None:
         return partial(shape.snapshot.call, environment)
-    _check_declared(environment, shape)
-    return partial(declared.write, environment, shape)
+    return partial(declared.write, environment, shape.cls, _declared(environment, shape))
 
 
 def writer(environment: Any, shape: Shape, content: bytes) -> Callable[[], Any]:
@@ -66,18 +65,14 @@ def writer(environment: Any, shape: Shape, content: bytes) -> Callable[[], Any]:
         NotSupportedError: it has no such thing.
     """
     if shape.restore is not None:
-        return partial(_restore, shape.restore, environment, content)
-    _check_declared(environment, shape)
-    return partial(declared.read, environment, shape, content)
+        return partial(shape.restore.call, environment, content)
+    return partial(declared.read, environment, shape.cls, _declared(environment, shape), content)
 
 
-def _restore(method: adapt.Method, environment: Any, content: bytes) -> Any:
-    return method.call(environment, content)
-
-
-def _check_declared(environment: Any, shape: Shape) -> None:
+def _declared(environment: Any, shape: Shape) -> tuple[str, ...]:
+    """Returns the attributes that are the state. Raises `NotSupportedError` if they are not all."""
     name = shape.cls.__name__
-    if not shape.snapshot_fields:
+    if shape.snapshot_fields is None:
         raise NotSupportedError(
             f"{name} cannot be saved: it has no snapshot() and restore(), and names no "
             "SNAPSHOT_FIELDS"
@@ -87,6 +82,7 @@ def _check_declared(environment: Any, shape: Shape) -> None:
             f"{name} cannot be saved by its SNAPSHOT_FIELDS, since its rubric remembers the steps "
             "of the episode; write snapshot() and restore()"
         )
+    return shape.snapshot_fields
 
 
 def whole(environment: Any, books: Books, content: Any, *, own_rng: bool) -> bytes:
