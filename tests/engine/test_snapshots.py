@@ -110,7 +110,7 @@ async def test_an_environment_saves_itself_in_its_own_way(isolation: str) -> Non
     async with served(Telling, isolation=isolation) as (_, attachment):
         first = await open_in(attachment)
         await first.reset(start=5)
-        await first.step("words")
+        await first.step("words" * 60_000)  # more than one frame to and from a process carries
         other = await open_in(attachment, await save(first))
         assert (await other.step())["left"] == 3
 
