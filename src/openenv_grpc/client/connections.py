@@ -93,6 +93,7 @@ async def open_session(
     message_timeout_s: float,
     resume_window_s: float | None,
     queue_timeout_s: float,
+    snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
@@ -117,6 +118,7 @@ async def open_session(
             environment=environment,
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
+            snapshot_id=snapshot_id,
         )
     try:
         session = ConnectSession(
@@ -131,7 +133,7 @@ async def open_session(
         await shared.leave()
         raise
     try:
-        await session.open(environment)
+        await session.open(environment, snapshot_id=snapshot_id)
     except BaseException:
         await session.abandon()
         raise
@@ -145,8 +147,15 @@ async def _open_json(
     environment: str,
     connect_timeout_s: float,
     message_timeout_s: float,
+    snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
+    if snapshot_id:
+        await shared.leave()
+        raise NotSupportedError(
+            f"{target.uri} speaks the reference's JSON protocol, which has no snapshots; leave "
+            "snapshot_id out"
+        )
     if environment:
         await shared.leave()
         raise NotSupportedError(

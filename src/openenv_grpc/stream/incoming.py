@@ -18,6 +18,7 @@ _KINDS = {
     "reset_episode": Kind.RESET,
     "get_state": Kind.STATE,
     "evaluate": Kind.EVALUATE,
+    "snapshot": Kind.SNAPSHOT,
     "close": Kind.CLOSE,
 }
 _CODEC = ConnectCodec()
@@ -52,7 +53,6 @@ def digest(arm: str, content: bytes) -> bytes:
 
 
 _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "snapshot_id": lambda message: bool(message.snapshot_id),
     "events": lambda message: message.events,
 }
 

@@ -15,7 +15,6 @@ from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
-    NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
     ProtocolViolationError,
@@ -40,7 +39,7 @@ from openenv_grpc.wire.operations import failed_outcome, queue_progress
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume", "agent_access", "queue")
+FEATURES = ("evaluate", "resume", "agent_access", "queue", "snapshot")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
@@ -230,8 +229,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "snapshot":
-                raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -242,7 +239,14 @@ class _ServerStream:
         opening, resume, wait = read_open(operation, partial(self._tell_place, held))
         if operation.open.agent_access:
             opening.context = self._grant
-        self._start(held, operation.open.environment, wait, opening, resume)
+        self._start(
+            held,
+            operation.open.environment,
+            wait,
+            opening,
+            resume=resume,
+            snapshot_id=operation.open.snapshot_id,
+        )
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -256,7 +260,9 @@ class _ServerStream:
         environment: str,
         wait: Wait,
         opening: Operation | None = None,
+        *,
         resume: Resume | None = None,
+        snapshot_id: str = "",
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         deliver = None if opening is None else self._deliver_to(held)
@@ -268,6 +274,7 @@ class _ServerStream:
                 on_lost=partial(self._lost, held),
                 resume=resume,
                 wait=wait,
+                snapshot_id=snapshot_id,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
