@@ -123,7 +123,6 @@ class Session:
         )
         self._housing = home.house(self)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
-        self._state = SessionState.OPENING
         self._snapshot = snapshot  # until the environment goes on from it
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
