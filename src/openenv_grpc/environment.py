@@ -69,7 +69,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     REQUIRES_RESET: ClassVar[bool] = False
     """Whether the server refuses steps before a reset and after the episode's end."""
     BUDGETS: ClassVar[Budgets] = Budgets()
-    """Longest times of its operations."""
+    """How long its operations take, and may take."""
 
     transform: Transform[ObsT] | None = None
     rubric: Rubric | None = None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from openenv_grpc.client import connections, parsing, providers
+from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.providers import Provider
@@ -20,8 +19,7 @@ from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
-from openenv_grpc.types import JsonValue, ServerMode, StepResult
-from openenv_grpc.wire import durations
+from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -78,7 +76,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self,
         base_url: str | None = None,
         connect_timeout_s: float = 10.0,
-        message_timeout_s: float = 60.0,
+        message_timeout_s: float | None = None,
         max_message_size_mb: float = 100.0,
         websocket_ping_interval_s: float | None = 20.0,
         websocket_ping_timeout_s: float | None = 20.0,
@@ -102,6 +100,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         sent, if there is one. `tls_ca` is a file with the certificates to trust in place of the
         system's, `tls_cert` and `tls_key` are the client's own, for servers that ask for one.
 
+        `message_timeout_s` is how long the client waits for an answer where a call sets no
+        `timeout_s`. `None` takes the environment's word for the longest time of a reset or step,
+        and 60 where it says nothing; see `budgets`.
+
         `resume_window_s` is how long the session outlives the loss of its connection, which the
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
         ends the session with its connection, as with servers that cannot do otherwise.
@@ -118,7 +120,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             raise InvalidRequestError(
                 "a client needs a base_url, or a provider that starts a server"
             )
-        _check_positive(
+        arguments.check_positive(
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
             max_message_size_mb=max_message_size_mb,
@@ -137,10 +139,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
         )
         self._provider = provider
-        self._mode = _mode(mode)
+        self._mode = arguments.read_mode(mode)
         self._environment = environment
-        self._resume_window_s = _at_least_0("resume_window_s", resume_window_s or 0.0) or None
-        self._queue_timeout_s = _at_least_0("queue_timeout_s", queue_timeout_s)
+        self._resume_window_s = (
+            arguments.at_least_0("resume_window_s", resume_window_s or 0.0) or None
+        )
+        self._queue_timeout_s = arguments.at_least_0("queue_timeout_s", queue_timeout_s)
         self._forget()
 
     def _forget(self) -> None:
@@ -159,6 +163,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def mode(self) -> ServerMode:
         """What the client takes the server's mode to be. Nothing is sent of it."""
         return self._mode
+
+    @property
+    def budgets(self) -> Budgets:
+        """How long the environment's operations take, by its author's word; see `Budgets`.
+
+        Nothing is known of them without a session, or from a server of the reference.
+        """
+        return Budgets() if self._session is None else self._session.budgets
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns the same client with methods that block, for code without an event loop."""
@@ -180,7 +192,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `seed`, `episode_id` and the environment's own options are keywords. `timeout_s` limits the
         reset, on the server as well.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.read_timeout(kwargs.pop("timeout_s", None))
         session = await self._open(anew=True)
         payload = await session.reset(kwargs, timeout_s=timeout_s)
         return self._result(payload)
@@ -197,7 +209,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.read_timeout(kwargs.pop("timeout_s", None))
         session = self._session
         if (
             session is None
@@ -363,33 +375,3 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 "client for each loop, close() it before the next loop uses it, or use .sync(), "
                 "which works from every thread and loop"
             )
-
-
-def _check_positive(**numbers: float | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and not number > 0:
-            raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
-
-
-def _at_least_0(name: str, seconds: float) -> float:
-    if not 0 <= seconds <= durations.MAX_S:
-        raise InvalidRequestError(f"{name} has to be at least 0, not {seconds!r}")
-    return seconds
-
-
-def _timeout(timeout_s: JsonValue) -> float | None:
-    if timeout_s is None:
-        return None
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
-        raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
-    return float(timeout_s)
-
-
-def _mode(mode: str | None) -> ServerMode:
-    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
-    try:
-        return ServerMode(given.lower())
-    except ValueError:
-        raise InvalidRequestError(
-            f"the mode {given!r} is not known; it is simulation or production"
-        ) from None

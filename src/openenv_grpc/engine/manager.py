@@ -90,7 +90,7 @@ class SessionManager:
             name: ProcessPool(
                 recipe,
                 size=min(self.settings.process_pool_size, self._specs[name].session_limit),
-                end_timeout_s=self.settings.close_timeout_s,
+                end_timeout_s=self._registered[name].close_timeout_s,
             )
             for name, recipe in self._recipes.items()
         }

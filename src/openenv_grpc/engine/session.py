@@ -389,7 +389,7 @@ class Session:
             self._housing.vacate()
             self._finish(None)
         else:
-            limit_s = self._home.settings.close_timeout_s if limit_s is None else limit_s
+            limit_s = self.registered.close_timeout_s if limit_s is None else limit_s
             self._cleaning = asyncio.get_running_loop().create_task(self._clean_up(limit_s))
 
     async def _clean_up(self, limit_s: float) -> None:
@@ -397,7 +397,7 @@ class Session:
         rests = await self._turns.comes_to_rest(limit_s)
         if rests or (running is not None and running.task is not None):
             try:
-                async with asyncio.timeout(self._home.settings.close_timeout_s):
+                async with asyncio.timeout(self.registered.close_timeout_s):
                     await self._housing.close()
                 stuck_on = None
             except TimeoutError:
