@@ -75,7 +75,9 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate", "resume", "agent_access", "queue"]
+    assert list(server.features) == [
+        "evaluate", "resume", "agent_access", "queue", "progress", "events",
+    ]  # fmt: skip
     assert server.max_operations_per_session == 16
 
 
@@ -216,7 +218,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
     "change",
     [
         lambda open_: setattr(open_, "snapshot_id", "s"),
-        lambda open_: setattr(open_, "events", True),
     ],
 )
 async def test_an_open_that_asks_for_what_is_not_offered_is_refused(

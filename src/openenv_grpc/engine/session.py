@@ -18,12 +18,20 @@ from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
+from openenv_grpc.engine.witnessing import witnessed
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
-from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
+from openenv_grpc.sessions import (
+    CancelEffect,
+    SessionInfo,
+    SessionPort,
+    SessionState,
+    UnderWay,
+    Watch,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +106,8 @@ class Session:
         self.queued = queued
         """Whether it has no slot: until `admit`, or for ever."""
         self.on_lost = on_lost
+        self.watch: Watch | None = None
+        """Who is told of its tool calls, if anybody is."""
         self.peer = peer
         """Who is attached; empty if nobody is."""
         self.resume_window_s: float | None = None
@@ -163,7 +173,22 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
+        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused)
+
+    def _tell(self, event: bytes) -> None:
+        if self.watch is not None:  # whoever watches by now
+            self.watch.tell(event)
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists its numbered operations, oldest first; none while it waits for a slot."""
+        if self.queued:
+            return []
+        closing = self._closing  # which its turn has come to already
+        if closing is None or closing.answered or not closing.is_numbered:
+            return self._turns.under_way()
+        return [closing.under_way(self._clock.time()), *self._turns.under_way()]
 
     def cancel(self, request_id: int) -> CancelEffect:
         """Cancels a numbered operation that has no reply yet."""
@@ -213,9 +238,10 @@ class Session:
         """Size of the answers that it keeps."""
         return self._turns.ledger.kept_bytes
 
-    def attach(self, on_lost: OnLost, *, peer: str) -> None:
+    def attach(self, on_lost: OnLost, *, peer: str, watch: Watch | None = None) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False
+        self.watch = watch
         self._turns.idle_since = self._clock.time()
         self._home.watch_idle(self)
 
@@ -229,6 +255,7 @@ class Session:
     def detach(self) -> None:
         """Notes that nobody holds it. What was asked of it is done all the same."""
         self.on_lost, self.peer, self.is_detached = None, "", True
+        self.watch = None
 
     def watch_idle(self, limit_s: float) -> None:
         """Has the session end once it idles for too long."""

@@ -53,7 +53,6 @@ def digest(arm: str, content: bytes) -> bytes:
 
 _NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
     "snapshot_id": lambda message: bool(message.snapshot_id),
-    "events": lambda message: message.events,
 }
 
 
