@@ -25,6 +25,7 @@ from openenv_grpc.errors import (
     DrainingError,
     EnvironmentFailedError,
     PermissionDeniedError,
+    SessionCapacityError,
     UnauthenticatedError,
 )
 from tests.certificates import make_certificates
@@ -256,6 +257,25 @@ async def test_several_environments_are_served_by_name(
             assert "echoed_message" in (await first.reset()).observation
         async with GenericEnvClient(base_url=url, environment="Stubborn") as second:
             assert "echoed_message" not in (await second.reset()).observation
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--refuse-when-full"], "at capacity: 1/1"),
+        (["--queue-timeout", "0.2", "--max-queued", "1"], "within 0[.]2 seconds"),
+        (["--hold-and-wait-grace", "0.2", "--detached-grace", "0.2"], "all idle"),
+    ],
+    ids=["refuse", "timeout", "grace"],
+)
+async def test_how_openings_wait_is_said_by_options(
+    serve_process: ServeProcess, options: list[str], told: str
+) -> None:
+    with serve_process("echo_env", "--max-sessions", "1", *options) as served:
+        url = f"grpc://{served.address('grpc')}"
+        async with GenericEnvClient(base_url=url):
+            with pytest.raises(SessionCapacityError, match=told):
+                await GenericEnvClient(base_url=url).connect()
 
 
 @pytest.mark.parametrize("redact", [False, True], ids=["told", "redacted"])
