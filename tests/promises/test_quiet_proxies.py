@@ -117,7 +117,8 @@ async def test_a_client_whose_loop_stands_still_keeps_its_session(
     stands_still, goes_on = threading.Event(), threading.Event()
 
     async def train() -> None:
-        async with CountingClient(served.url) as client:
+        # Pings and the usual window bridge 80 s over a WebSocket, if it comes at its worst.
+        async with CountingClient(served.url, resume_window_s=120) as client:
             first = (await client.step(Token(token="first"))).observation
             stands_still.set()
             goes_on.wait(pace.limit_s)
