@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 
 import grpc.aio
@@ -18,8 +19,8 @@ METHOD = "/openenv_grpc.v1.SessionService/Connect"
 _LEAST_KEEPALIVE_S = 10.0
 """Servers count more frequent pings as abuse and hang up."""
 
-_process_ids: dict[str, int] = {}
-"""Of the process that made the first channel; a child that is forked later has it too."""
+_process_ids: set[int] = set()
+"""Of those in which channels were made: this one, and those that it was forked from."""
 
 
 class GrpcTransport:
@@ -90,12 +91,21 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
     return grpc.aio.secure_channel(target.uri, credentials, options=settings)
 
 
+def _leave_to_parent() -> None:
+    """Keeps a forked child from collecting what gRPC made in the parent, which would crash it."""
+    if _process_ids:
+        gc.freeze()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 def _check_fork(target: Target) -> None:
     """Raises if gRPC lacks its threads here, since then a channel would never connect."""
-    first = _process_ids.setdefault("first", os.getpid())
-    if first != os.getpid():
+    if _process_ids - {os.getpid()}:
         raise InvalidRequestError(
             f"gRPC was used before this process was forked, and cannot connect to {target.uri} in "
             "the child. Start the child by spawn or forkserver, or before the first client "
             "connects, or use the server's http:// URL"
         )
+    _process_ids.add(os.getpid())
