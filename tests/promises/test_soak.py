@@ -120,15 +120,17 @@ class Crowd:
 
 
 async def settled(served: ServedProcess) -> Usage:
-    """Waits until the server has neither sessions nor processes of theirs."""
+    """Waits until the server has no sessions, and what it has changes no more for a while."""
+    same, last = 0, None
     async with asyncio.timeout(SETTLE_S):
-        while True:
+        while same < 20:
             async with administer(f"grpc://{served.address('grpc')}") as administration:
                 left = await administration.list_sessions()
             seen = usage(served)
-            if not left and seen == usage(served):
-                return seen
-            await asyncio.sleep(0.5)
+            same = same + 1 if not left and seen == last else 0
+            last = seen
+            await asyncio.sleep(0.25)
+    return seen
 
 
 @asynccontextmanager
