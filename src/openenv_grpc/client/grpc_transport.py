@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 
 import grpc.aio
@@ -69,7 +68,6 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
         # Equal channels of one process would share a socket otherwise, across event loops too.
         ("grpc.use_local_subchannel_pool", 1),
     ]
@@ -89,15 +87,6 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
         return grpc.aio.insecure_channel(target.uri, options=settings)
     credentials = channel_credentials(options.tls)
     return grpc.aio.secure_channel(target.uri, credentials, options=settings)
-
-
-def _leave_to_parent() -> None:
-    """Keeps a forked child from collecting what gRPC made in the parent, which would crash it."""
-    if _process_ids:
-        gc.freeze()
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _check_fork(target: Target) -> None:
