@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import inspect
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -111,7 +112,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 _background = _BackgroundLoop()
-os.register_at_fork(after_in_child=_background.begin_anew)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_background.begin_anew)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
