@@ -31,6 +31,8 @@ Target = str | App | EnvironmentDefinition
 MAX_MESSAGE_BYTES = 100 * 2**20
 
 MAX_BEAT_S = 86_400.0
+MAX_SNAPSHOTS = 1_000
+MAX_SNAPSHOT_BYTES = 256 * 2**20
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
@@ -59,6 +61,8 @@ class ServerOptions(TypedDict, total=False):
     redact_errors: bool
     isolation: str | None
     worker_memory_bytes: int | None
+    max_snapshots: int
+    max_snapshot_bytes: int
     drain_timeout_s: float
     queue_timeout_s: float | None
     max_queued: int | None
@@ -105,6 +109,8 @@ class Server:
         redact_errors: bool = False,
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
+        max_snapshots: int = MAX_SNAPSHOTS,
+        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         queue_timeout_s: float | None = None,
         max_queued: int | None = None,
@@ -122,8 +128,9 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
-        `drain` waits for episodes.
+        space of each process of an environment that is isolated so. Of what sessions save,
+        `max_snapshots` are kept, which take up to `max_snapshot_bytes`: those that were used last;
+        none with 0. `drain_timeout_s` is how long `drain` waits for episodes.
 
         Where no slot is free, `max_queued` openings may wait for one, 1,024 unless it says
         otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
@@ -150,6 +157,8 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if max_snapshots < 0 or max_snapshot_bytes < 0:
+            raise ConfigurationError("the number and the size of snapshots are at least 0")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
@@ -189,6 +198,8 @@ class Server:
                 detached_grace_s=detached_grace_s,
                 hold_and_wait_grace_s=hold_and_wait_grace_s,
             ),
+            max_snapshots=max_snapshots,
+            max_snapshot_bytes=max_snapshot_bytes,
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:

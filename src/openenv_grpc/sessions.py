@@ -189,6 +189,7 @@ class Attachment(Protocol):
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
         resume: Resume | None = None,
         wait: Wait | None = None,
+        snapshot_id: str = "",
         watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
@@ -202,11 +203,13 @@ class Attachment(Protocol):
         `operation` is a repeat of the one that opened it.
 
         Where no slot is free, a session with a `wait` waits for one before anything is done in it,
-        and ends if it gets none; one without is refused.
+        and ends if it gets none; one without is refused. With a `snapshot_id` it goes on from
+        there, and an empty `environment` is the snapshot's.
 
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
-            InvalidRequestError: the group of `wait` makes no sense.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, SnapshotNotFoundError.
+            InvalidRequestError: the group of `wait` makes no sense, or the snapshot is of another
+                environment.
         """
         ...
 

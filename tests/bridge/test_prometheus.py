@@ -70,6 +70,17 @@ async def test_sessions_operations_and_errors_are_told(serve: Serve) -> None:
     assert after["openenv_stuck_threads{}"] == after["openenv_draining{}"] == 0
 
 
+async def test_snapshots_are_told(serve: Serve) -> None:
+    async with serve(FAILING) as served:
+        served.manager.metrics.snapshots = 2
+        served.manager.metrics.snapshot_bytes = 300
+        served.manager.metrics.snapshots_dropped = 1
+        samples = await scrape(served)
+    assert samples["openenv_snapshots{}"] == 2
+    assert samples["openenv_snapshot_bytes{}"] == 300
+    assert samples["openenv_snapshots_dropped_total{}"] == 1
+
+
 async def test_a_drain_is_told(serve: Serve) -> None:
     async with serve(FAILING) as served:
         served.manager.drain()

@@ -158,6 +158,20 @@ def serve(
             help="Limit the address space of each session's process, as 512M or 2G.",
         ),
     ] = None,
+    max_snapshots: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Snapshots to keep, those that were used last; 0 for none at all."
+        ),
+    ] = serving.MAX_SNAPSHOTS,
+    max_snapshot_bytes: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="What they may take together, as 64M or 2G.  [default: 256M]",
+        ),
+    ] = None,
     env_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Serve a single TARGET under this name.")
     ] = None,
@@ -256,6 +270,8 @@ def serve(
         redact_errors=redact_errors,
         isolation=isolation,
         worker_memory_bytes=worker_memory,
+        max_snapshots=max_snapshots,
+        max_snapshot_bytes=max_snapshot_bytes or serving.MAX_SNAPSHOT_BYTES,
         drain_timeout_s=drain_timeout,
         queue_timeout_s=queue_timeout,
         max_queued=max_queued,

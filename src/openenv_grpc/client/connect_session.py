@@ -78,7 +78,7 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str) -> None:
+    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
         features = self._link.limits.features
         offered = AGENT_ACCESS in features
@@ -90,6 +90,7 @@ class ConnectSession:
             queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
             progress=self._listening.progress,
             events=self._listening.events,
+            snapshot_id=snapshot_id,
         )
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
@@ -135,6 +136,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        outcome = await self._ask(operations.snapshot(), what="snapshot")
+        return outcome.snapshot.snapshot_id
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""

@@ -96,6 +96,7 @@ async def open_session(
     resume_window_s: float | None,
     queue_timeout_s: float,
     audience: Audience,
+    snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
@@ -121,6 +122,7 @@ async def open_session(
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
             audience=audience,
+            snapshot_id=snapshot_id,
         )
     try:
         session = ConnectSession(
@@ -136,7 +138,7 @@ async def open_session(
         await shared.leave()
         raise
     try:
-        await session.open(environment)
+        await session.open(environment, snapshot_id=snapshot_id)
     except BaseException:
         await session.abandon()
         raise
@@ -151,14 +153,18 @@ async def _open_json(
     connect_timeout_s: float,
     message_timeout_s: float | None,
     audience: Audience,
+    snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
-    if audience.events is not None:
-        await shared.leave()
-        raise NotSupportedError(
-            f"{target.uri} speaks the reference's JSON protocol, which tells no events; leave "
-            "events=True out"
-        )
+    for asked, what in (
+        (audience.events is not None, "tells no events; leave events=True"),
+        (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
+    ):
+        if asked:
+            await shared.leave()
+            raise NotSupportedError(
+                f"{target.uri} speaks the reference's JSON protocol, which {what} out"
+            )
     if environment:
         await shared.leave()
         raise NotSupportedError(

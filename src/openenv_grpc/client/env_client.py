@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
 from openenv_grpc.client.providers import Provider
@@ -90,6 +91,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         queue_timeout_s: float = 300.0,
         on_progress: Callable[[Progress], None] | None = None,
         events: bool = False,
+        snapshot_id: str = "",
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -119,6 +121,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `on_progress` is called every few seconds while a call takes long, on the event loop, and
         not to block it; servers of the reference tell no progress. With `events` the server tells
         what happens in the session, for `events()`.
+        With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
         Raises:
             InvalidRequestError: an argument is of no use.
@@ -146,14 +149,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
         )
         self._provider = provider
-        self._mode = arguments.read_mode(mode)
+        self._mode = arguments.mode(mode)
         self._environment = environment
-        self._resume_window_s = (
-            arguments.at_least_0("resume_window_s", resume_window_s or 0.0) or None
-        )
+        self._resume_window_s = arguments.window(resume_window_s)
         self._queue_timeout_s = arguments.at_least_0("queue_timeout_s", queue_timeout_s)
         self._on_progress = on_progress
         self._wants_events = events
+        self._snapshot_id = snapshot_id
         self._forget()
 
     def _forget(self) -> None:
@@ -161,8 +163,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connecting: asyncio.Lock | None = None
-        self._children: list[EnvClient[ActT, ObsT, StateT]] = []
         self._events = EventLog() if self._wants_events else None
+        self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
+        self._parent: EnvClient[ActT, ObsT, StateT] | None = None
 
     @property
     def base_url(self) -> str | None:
@@ -202,7 +205,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `seed`, `episode_id` and the environment's own options are keywords. `timeout_s` limits the
         reset, on the server as well.
         """
-        timeout_s = arguments.read_timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = await self._open(anew=True)
         payload = await session.reset(kwargs, timeout_s=timeout_s)
         return self._result(payload)
@@ -219,7 +222,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = arguments.read_timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = self._session
         if (
             session is None
@@ -272,11 +275,47 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     async def new_session(self) -> Self:
         """Returns a connected client of the same kind on the same server, closed with this one."""
         await self._open(anew=True)
+        return await self._child(self._snapshot_id).connect()
+
+    async def snapshot(self) -> str:
+        """Saves the session as it is now, in the server, and returns the snapshot's id.
+
+        Clients that are made with it go on from here, also after this session has ended, as long as
+        the server keeps it.
+
+        Raises:
+            NotSupportedError: the environment, or the server, has no such thing.
+        """
+        session = await self._open()
+        return await session.snapshot()
+
+    async def fork(self) -> Self:
+        """Returns a connected client whose session goes on from where this one is now.
+
+        It is closed with this one. It raises what `snapshot` and `connect` raise.
+        """
+        [child] = await self.group(1)
+        return child
+
+    async def group(self, count: int) -> list[Self]:
+        """Returns as many connected clients, whose sessions all go on from where this one is now.
+
+        They are closed with this one. It raises what `snapshot` and `connect` raise, and opens none
+        then.
+        """
+        snapshot_id = await self.snapshot()
+        children = [self._child(snapshot_id) for _ in range(count)]
+        await connect_all(children)
+        return children
+
+    def _child(self, snapshot_id: str) -> Self:
         child = copy.copy(self)
         child._provider = None
         child._forget()
-        self._children.append(child)
-        return await child.connect()
+        child._parent = self
+        child._snapshot_id = snapshot_id
+        self._children[id(child)] = child
+        return child
 
     async def disconnect(self) -> None:
         """Ends the session. The next call opens another."""
@@ -286,10 +325,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             await session.close()
 
     async def close(self) -> None:
-        """Ends the session and those of `new_session`, and stops the provider."""
+        """Ends the session, those of `new_session` and of forks, and stops the provider."""
         self._bind()
-        children, self._children = self._children, []
-        for child in children:
+        if self._parent is not None:
+            self._parent._children.pop(id(self), None)
+        children, self._children = self._children, {}
+        for child in children.values():
             await child.close()
         await self.disconnect()
         self._loop = self._connecting = None
@@ -383,6 +424,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             resume_window_s=self._resume_window_s,
             queue_timeout_s=self._queue_timeout_s,
             audience=Audience(self._on_progress, self._events),
+            snapshot_id=self._snapshot_id,
         )
 
     def _bind(self) -> None:

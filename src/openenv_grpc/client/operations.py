@@ -31,6 +31,7 @@ def open_session(
     queue_timeout_s: float | None = None,
     progress: bool = False,
     events: bool = False,
+    snapshot_id: str = "",
 ) -> session_pb2.Operation:
     """Makes an `open`, of a session that outlives its stream if there is a window.
 
@@ -40,6 +41,7 @@ def open_session(
     operation.open.progress, operation.open.events = progress, events
     operation.open.environment = environment
     operation.open.agent_access = agent_access
+    operation.open.snapshot_id = snapshot_id
     if resume_window_s is not None:
         operation.open.resume_key = resume_key
         durations.fill_duration(operation.open.resume_window, resume_window_s)
@@ -113,6 +115,13 @@ def evaluate() -> session_pb2.Operation:
     """Makes an `evaluate`."""
     operation = session_pb2.Operation()
     operation.evaluate.SetInParent()
+    return operation
+
+
+def snapshot() -> session_pb2.Operation:
+    """Makes a `snapshot`."""
+    operation = session_pb2.Operation()
+    operation.snapshot.SetInParent()
     return operation
 
 

@@ -42,6 +42,7 @@ class Opener(Protocol):
         on_lost: OnLost | None = None,
         wait: Wait | None = None,
         holder: Holder | None = None,
+        snapshot_id: str = "",
     ) -> Session:
         """Makes a session. Raises what `Attachment.open` raises."""
         ...
@@ -71,21 +72,26 @@ class HeldSessions:
         on_lost: OnLost | None = None,
         resume: Resume | None = None,
         wait: Wait | None = None,
+        snapshot_id: str = "",
         watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
-        With a `resume` whose key is known the session of that key is attached in its place.
+        With a `resume` whose key is known the session of that key is attached in its place, even if
+        the snapshot is gone by now.
 
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError,
+                SnapshotNotFoundError.
             InvalidRequestError: the key is known, and `operation` has no number to be known by; or
-                the group of `wait` makes no sense.
+                the group of `wait` makes no sense, or the snapshot is of another environment.
         """
         if operation is not None:
             verdicts.check_first(operation)
         if resume is not None and self._opener.settings.max_resume_window_s > 0:
-            return self._open_for(resume, environment, operation, deliver, on_lost, wait, watch)
+            return self._open_for(
+                resume, environment, snapshot_id, operation, deliver, on_lost, wait, watch
+            )
         session = self._opener.open_session(
             environment,
             peer=self._peer,
@@ -93,6 +99,7 @@ class HeldSessions:
             on_lost=on_lost,
             wait=wait,
             holder=self,
+            snapshot_id=snapshot_id,
         )
         session.watch = watch
         self._sessions[session] = session
@@ -105,6 +112,7 @@ class HeldSessions:
         self,
         resume: Resume,
         environment: str,
+        snapshot_id: str,
         operation: Operation | None,
         deliver: Deliver | None,
         on_lost: OnLost | None,
@@ -120,6 +128,7 @@ class HeldSessions:
                 shared_thread=self._thread,
                 wait=wait,
                 holder=self,
+                snapshot_id=snapshot_id,
             )
             self._windows.grant(session, resume)
         elif operation is not None and not operation.request_id:

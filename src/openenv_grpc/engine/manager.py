@@ -24,6 +24,7 @@ from openenv_grpc.engine.registry import (
 )
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
+from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -74,6 +75,8 @@ class SessionManager:
         }
         self.metrics = Metrics(self._registered)
         """What is counted here. Doors add what goes through them."""
+        self.snapshots = Snapshots(self.settings, self.metrics)
+        """What sessions have saved."""
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
@@ -206,14 +209,18 @@ class SessionManager:
         shared_thread: SharedThread | None = None,
         idle_timeout_s: float | None = None,
         on_lost: OnLost | None = None,
+        snapshot_id: str = "",
         wait: Wait | None = None,
         holder: Holder | None = None,
     ) -> Session:
         """Makes a session in a slot of its own, or with a `wait` one that waits for its slot.
 
-        Raises what `lease` raises.
+        Raises what `Attachment.open` raises.
         """
-        registered = self._find_environment(environment)
+        snapshot = self.snapshots.find(snapshot_id, environment) if snapshot_id else None
+        registered = self._find_environment(
+            environment if snapshot is None else snapshot.environment
+        )
         counted = self.metrics.environments[registered.spec.name]
         session = Session(
             registered,
@@ -222,6 +229,7 @@ class SessionManager:
             shared_thread=shared_thread,
             on_lost=on_lost,
             queued=True,
+            snapshot=snapshot,
         )
         try:
             if self._drain.is_set():

@@ -74,6 +74,11 @@ class EngineSettings:
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
     """Answers of ended sessions that are kept, all together."""
+    max_snapshots: int = 1_000
+    """Snapshots that are kept; past it the one that was not used for longest is dropped. With 0
+    there are none."""
+    max_snapshot_bytes: int = 256 * 2**20
+    """What they may take, all together."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -152,6 +157,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         shape,
         session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
         isolation=_isolation(definition, settings, shape),
+        snapshots=shape is not None and shape.can_be_saved and settings.max_snapshots > 0,
     )
     timeout_s = definition.session_timeout_s
     return RegisteredEnvironment(
@@ -222,6 +228,7 @@ def _describe(
     *,
     session_limit: int,
     isolation: str,
+    snapshots: bool,
 ) -> EnvironmentSpec:
     has_tools = shape is not None and shape.has_tools
     return EnvironmentSpec(
@@ -239,6 +246,7 @@ def _describe(
         has_tools=has_tools,
         mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,
         has_tasks=shape is not None and bool(shape.tasks),
+        snapshots=snapshots,
         budgets=Budgets() if shape is None else shape.budgets,
     )
 

@@ -88,5 +88,6 @@ def _fill_capabilities(message: catalog_pb2.Capabilities, spec: EnvironmentSpec)
     message.concurrent_sessions = spec.concurrent_sessions
     message.tools = spec.has_tools
     message.tasks = spec.has_tasks
+    message.snapshots = spec.snapshots
     message.requires_reset = spec.requires_reset
     message.isolation = spec.isolation

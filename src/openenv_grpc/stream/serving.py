@@ -13,7 +13,6 @@ from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
-    NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
     ProtocolViolationError,
@@ -42,7 +41,9 @@ from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
-FEATURES = ("evaluate", "resume", "agent_access", "queue", "progress", "events")
+FEATURES = (
+    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+)  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
@@ -217,8 +218,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "snapshot":
-                raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -230,7 +229,15 @@ class _ServerStream:
         if operation.open.agent_access:
             opening.context = self._grant
         watch = self._unasked.watch(held.prefix) if operation.open.events else None
-        self._start(held, operation.open.environment, wait, opening, resume, watch)
+        self._start(
+            held,
+            operation.open.environment,
+            wait,
+            opening,
+            resume=resume,
+            watch=watch,
+            snapshot_id=operation.open.snapshot_id,
+        )
         if operation.open.progress and held.port is not None:
             self._unasked.follow(held.prefix, held.port)
 
@@ -246,7 +253,9 @@ class _ServerStream:
         environment: str,
         wait: Wait,
         opening: Operation | None = None,
+        *,
         resume: Resume | None = None,
+        snapshot_id: str = "",
         watch: Watch | None = None,
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
@@ -259,6 +268,7 @@ class _ServerStream:
                 on_lost=partial(self._lost, held),
                 resume=resume,
                 wait=wait,
+                snapshot_id=snapshot_id,
                 watch=watch,
             )
         except OpenEnvError as error:

@@ -15,6 +15,7 @@ from openenv_grpc.operations import (
     Operation,
     ResetArguments,
     Result,
+    Saved,
     StateRead,
     StepArguments,
     ToolCall,
@@ -109,6 +110,9 @@ class ConnectCodec(ProtoCodec):
                 fill_opened(outcome.open, operation, result, spec)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
+            case Saved():
+                outcome.snapshot.snapshot_id = result.snapshot_id
+                outcome.snapshot.size_bytes = result.size_bytes
             case Closed():
                 outcome.close.SetInParent()
                 outcome.close.step_count = result.step_count
