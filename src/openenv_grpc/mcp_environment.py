@@ -22,12 +22,14 @@ from openenv_grpc.errors import (
 from openenv_grpc.mcp_servers import ServerSession, open_session
 from openenv_grpc.own_loop import Held, OwnLoop
 from openenv_grpc.rubrics import Rubric
+from openenv_grpc.served_library import ServedLibrary
 from openenv_grpc.tools import (
     RESERVED_TOOL_NAMES,
     CallToolAction,
     CallToolObservation,
     ListToolsAction,
     ListToolsObservation,
+    Offers,
     Tool,
     ToolAnswer,
     ToolError,
@@ -234,6 +236,9 @@ class MCPEnvironment(Environment[Action, Observation, State]):
 
         return [] if self.mcp_server is None else self._loop.run(listed())
 
+    async def _served(self) -> ServerSession | None:
+        return None if self.mcp_server is None else await self._session.get()
+
     async def _call_served(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolAnswer:
         return await (await self._session.get()).call_tool(name, arguments)
 
@@ -243,6 +248,11 @@ class MCPEnvironment(Environment[Action, Observation, State]):
     @cached_property
     def _tools(self) -> Toolbox:
         return Toolbox(self)
+
+    @cached_property
+    def _offers(self) -> Offers:
+        """The resources and prompts of the class, and of the MCP server."""
+        return ServedLibrary(self, self._loop.run, self._served)
 
     @cached_property
     def _loop(self) -> OwnLoop:

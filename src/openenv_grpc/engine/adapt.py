@@ -13,6 +13,8 @@ from typing import Any
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import StateRead
+from openenv_grpc.own_loop import run_apart
+from openenv_grpc.tools import Library, Offers
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
@@ -37,6 +39,7 @@ class ToolPath(enum.Enum):
     SERVER = "server"
     """An `mcp_server` without a client, on the event loop."""
     NONE = "none"
+    """Nobody: there is `act`, or calls are steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,13 @@ def tool_path(environment: Any) -> ToolPath:
     if getattr(environment, "mcp_server", None):
         return ToolPath.SERVER
     return ToolPath.NONE
+
+
+def offers(environment: Any) -> Offers:
+    """Returns the resources and prompts of an environment, of ours or of any class."""
+    if isinstance(environment, MCPEnvironment):
+        return environment._offers
+    return Library(environment, run_apart)
 
 
 def mode_tools(environment: Any) -> dict[str, tuple[Mapping[str, Any], Callable[..., Any]]]:

@@ -8,10 +8,11 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError
 from openenv_grpc.operations import Operation, Result, ToolCall, ToolsListed, WritingCodec
 from openenv_grpc.serialization import BESIDE, dump_json, model_fields
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools import ToolAnswer, ToolInfo, ToolLog, ToolNotice, ToolProgress
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import tool_pb2
 from openenv_grpc.wire import payloads
+from openenv_grpc.wire.durations import fill_duration
 
 
 class ToolCodec(WritingCodec):
@@ -39,6 +40,24 @@ class ToolCodec(WritingCodec):
                 return response.SerializeToString()
             case _:
                 raise InternalError(f"the tool service has no answer for {type(result).__name__}")
+
+
+def write_notice(notice: ToolNotice, *, elapsed_s: float) -> bytes:
+    """Writes a message of a call that is not its last."""
+    response = tool_pb2.CallToolResponse()
+    match notice:
+        case ToolProgress():
+            message = response.progress
+            message.progress = notice.progress
+            if notice.total is not None:
+                message.total = notice.total
+            message.message = notice.message
+            fill_duration(message.elapsed_time, elapsed_s)
+        case ToolLog():
+            response.log.level = notice.level
+            response.log.logger = notice.logger
+            payloads.encode_payload(response.log.data, notice.data)
+    return response.SerializeToString()
 
 
 def _tool(tool: ToolInfo) -> tool_pb2.Tool:
