@@ -75,7 +75,7 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate", "resume", "agent_access"]
+    assert list(server.features) == ["evaluate", "resume", "agent_access", "tools"]
     assert server.max_operations_per_session == 16
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from openenv_grpc.client import operations
+from openenv_grpc.client import operations, tool_results
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.remote_session import (
@@ -15,14 +15,6 @@ from openenv_grpc.client.remote_session import (
     Evaluation,
     answer_within,
     gone,
-    no_answer,
-)
-from openenv_grpc.client.tool_calls import (
-    AskTools,
-    ToolCaller,
-    ask_again,
-    call_by_step,
-    list_by_step,
 )
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
@@ -43,8 +35,6 @@ AGENT_ACCESS = "agent_access"
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
-
-AnswerT = TypeVar("AnswerT")
 
 _ATTACH = 1  # its control id
 
@@ -148,43 +138,14 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-
-        async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
-            if tools is None:
-                return await list_by_step(self)
-            return await tools.list_tools(self._id, limit_s=limit_s)
-
-        return await self._by_tools(ask)
+        outcome = await self._ask(operations.list_tools(), what="list_tools")
+        return tool_results.listed(outcome.list_tools)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
-        call_id = secrets.token_hex(16)
-
-        async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
-            if tools is None:
-                return await call_by_step(self, name, arguments)
-            return await tools.call_tool(
-                self._id, name, arguments, call_id=call_id, limit_s=limit_s
-            )
-
-        return await self._by_tools(ask)
-
-    async def _by_tools(self, ask: AskTools[AnswerT]) -> AnswerT:
-        return await ask_again(
-            ask, self._tools, limit_s=self._message_timeout_s, again=self._window_s is not None
-        )
-
-    async def _tools(self) -> ToolCaller | None:
-        """Returns what calls tools, as soon as there is a stream to call them beside."""
-        self._check()
-        if self._stream is None:
-            try:
-                async with asyncio.timeout(self._message_timeout_s):
-                    await self._standing.wait()
-            except TimeoutError:
-                raise no_answer("the tool call", self._message_timeout_s) from None
-            self._check()
-        return None if self._stream is None else self._stream.tools
+        operation = operations.call_tool(name, arguments)
+        outcome = await self._ask(operation, what=f"the tool {name}")
+        return tool_results.called(name, outcome.call_tool.result)
 
     async def close(self) -> None:
         """See `RemoteSession`. A session that is gone counts as closed."""

@@ -19,6 +19,8 @@ _KINDS = {
     "get_state": Kind.STATE,
     "evaluate": Kind.EVALUATE,
     "close": Kind.CLOSE,
+    "list_tools": Kind.LIST_TOOLS,
+    "call_tool": Kind.CALL_TOOL,
 }
 _CODEC = ConnectCodec()
 

@@ -37,7 +37,7 @@ from openenv_grpc.wire.operations import failed_outcome
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume", "agent_access")
+FEATURES = ("evaluate", "resume", "agent_access", "tools")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
