@@ -419,7 +419,7 @@ class Move(Action):
 
 def test_other_actions_are_refused_unless_the_author_takes_them() -> None:
     with pytest.raises(
-        InvalidActionError, match="Bench takes the actions list_tools and call_tool"
+        InvalidActionError, match="Bench has tools alone: its actions are list_tools and call_tool"
     ):
         Bench().step(Move(column=1))
 

@@ -8,7 +8,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from openenv_grpc.environment import Environment
 from openenv_grpc.errors import (
@@ -43,6 +45,9 @@ from openenv_grpc.transforms import Transform
 from openenv_grpc.types import Action, JsonValue, Observation, ServerMode, State
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+ActT = TypeVarWithDefault("ActT", bound=Action, default=Action)
+ObsT = TypeVarWithDefault("ObsT", bound=Observation, default=Observation)
+StateT = TypeVarWithDefault("StateT", bound=State, default=State)
 logger = logging.getLogger(__name__)
 
 MCP_TOOL_CALL_TIMEOUT = 30.0
@@ -55,7 +60,7 @@ _ERROR_TYPES: dict[type[OpenEnvError], ToolErrorType] = {
 }
 
 
-class MCPEnvironment(Environment[Action, Observation, State]):
+class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT]):
     """Base class of environments with tools.
 
     Tools are methods under `@tool`, functions under `@self.tool()`, and those of `mcp_server`, a
@@ -64,7 +69,8 @@ class MCPEnvironment(Environment[Action, Observation, State]):
     server run on a loop of the environment, and one session with the server lasts as long as the
     environment.
 
-    A subclass writes `reset`, and `_step_impl` if it takes other actions.
+    A subclass writes `reset`. One with actions of its own beside the tools says so
+    (`MCPEnvironment[Move, Board, State]`) and applies them in `_step_impl`.
 
     Raises:
         ValueError: a tool has a reserved name.
@@ -76,7 +82,7 @@ class MCPEnvironment(Environment[Action, Observation, State]):
     def __init__(
         self,
         mcp_server: Any = None,
-        transform: Transform[Observation] | None = None,
+        transform: Transform[ObsT] | None = None,
         rubric: Rubric | None = None,
     ) -> None:
         super().__init__(transform=transform, rubric=rubric)
@@ -137,7 +143,9 @@ class MCPEnvironment(Environment[Action, Observation, State]):
             return answer
         return self._loop.run(_within(answer, name, timeout_s))
 
-    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+    def step(  # type: ignore[override]  # a tool answers with an observation of its own
+        self, action: Action, timeout_s: float | None = None, **kwargs: Any
+    ) -> Observation:
         """Lists tools, calls one, or hands any other action to `_step_impl`."""
         match action:
             case ListToolsAction():
@@ -147,7 +155,7 @@ class MCPEnvironment(Environment[Action, Observation, State]):
             case _:
                 return self._step_impl(action, timeout_s=timeout_s, **kwargs)
 
-    async def step_async(
+    async def step_async(  # type: ignore[override]  # as `step`
         self, action: Action, timeout_s: float | None = None, **kwargs: Any
     ) -> Observation:
         """Does what `step` of this class does, on another thread, one step at a time."""
@@ -164,11 +172,12 @@ class MCPEnvironment(Environment[Action, Observation, State]):
         action: Any,  # so that a subclass can name its own class
         timeout_s: float | None = None,
         **kwargs: Any,
-    ) -> Observation:
+    ) -> ObsT:
         """Applies an action that is no tool call. Refuses it, unless overridden."""
         raise InvalidActionError(
-            f"{type(self).__name__} takes the actions list_tools and call_tool, not "
-            f"{type(action).__name__}"
+            f"{type(self).__name__} has tools alone: its actions are list_tools and call_tool, and "
+            f"{type(action).__name__} is neither. An environment that has other actions besides "
+            "applies them in _step_impl"
         )
 
     @asynccontextmanager
