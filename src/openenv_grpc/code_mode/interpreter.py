@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+from openenv_grpc import lifeline
 from openenv_grpc.code_mode.channel import Channel
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.serialization import to_plain
@@ -86,7 +87,7 @@ def _started(
     folder: str, printed: IO[bytes], limits: CodeLimits
 ) -> Iterator[tuple[socket.socket, subprocess.Popen[bytes]]]:
     """Starts an interpreter; sees to its end, whatever happens in the block."""
-    far_pipe, pipe = os.pipe()
+    far_pipe, pipe = lifeline.hold()
     connection, far_connection = socket.socketpair()
     try:
         ends = (far_connection.fileno(), far_pipe)
@@ -116,7 +117,7 @@ def _started(
             _end(process)
     finally:
         connection.close()
-        os.close(pipe)
+        lifeline.let_go(pipe)
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
