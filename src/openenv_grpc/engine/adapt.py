@@ -14,7 +14,7 @@ from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import StateRead
 from openenv_grpc.own_loop import run_apart
-from openenv_grpc.tools import Library, Offers
+from openenv_grpc.tools import Library, Offers, ToolFunction
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
@@ -98,7 +98,7 @@ def shape_of(cls: type) -> Shape:
     """Looks at a class.
 
     Raises:
-        TypeError: it is no environment.
+        TypeError: it is no environment, or has tools that nobody could call.
     """
     for name in ("reset", "step"):
         if not callable(getattr(cls, name, None)):
@@ -212,9 +212,16 @@ def _does_nothing_to_close(cls: type) -> bool:
 
 
 def _has_tools(cls: type) -> bool:
-    return issubclass(cls, MCPEnvironment) or any(
-        hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session")
-    )
+    if issubclass(cls, MCPEnvironment):
+        return True
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, ToolFunction):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} is under @tool, but {cls.__qualname__} is no "
+                    "MCPEnvironment, so nobody could call it; derive the class from MCPEnvironment"
+                )
+    return any(hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session"))
 
 
 # What can be told of an instance only.
