@@ -175,7 +175,5 @@ def test_a_tool_of_a_class_that_offers_none_is_a_mistake() -> None:
             """Looks."""
             return "dark"
 
-    with pytest.raises(
-        TypeError, match=r"look is under @tool, but .* is no MCPEnvironment"
-    ):
+    with pytest.raises(TypeError, match=r"look is under @tool, but .* is no MCPEnvironment"):
         shape_of(Mistaken)
