@@ -30,6 +30,9 @@ Target = str | App | EnvironmentDefinition
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
+MAX_SNAPSHOTS = 1_000
+MAX_SNAPSHOT_BYTES = 256 * 2**20
+
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
 
@@ -57,7 +60,14 @@ class ServerOptions(TypedDict, total=False):
     redact_errors: bool
     isolation: str | None
     worker_memory_bytes: int | None
+    max_snapshots: int
+    max_snapshot_bytes: int
     drain_timeout_s: float
+    queue_timeout_s: float | None
+    max_queued: int | None
+    refuse_when_full: bool
+    detached_grace_s: float | None
+    hold_and_wait_grace_s: float | None
 
 
 class Server:
@@ -95,7 +105,14 @@ class Server:
         redact_errors: bool = False,
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
+        max_snapshots: int = MAX_SNAPSHOTS,
+        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        queue_timeout_s: float | None = None,
+        max_queued: int | None = None,
+        refuse_when_full: bool = False,
+        detached_grace_s: float | None = None,
+        hold_and_wait_grace_s: float | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
@@ -104,8 +121,14 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
-        `drain` waits for episodes.
+        space of each process of an environment that is isolated so. Of what sessions save,
+        `max_snapshots` are kept, which take up to `max_snapshot_bytes`: those that were used last;
+        none with 0. `drain_timeout_s` is how long `drain` waits for episodes.
+
+        Where no slot is free, `max_queued` openings may wait for one, 1,024 unless it says
+        otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
+        that nobody is attached to keeps its slot for `detached_grace_s`, 10, although others wait,
+        and who leaves all slots idle for `hold_and_wait_grace_s`, 10, may not wait for them.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -122,6 +145,8 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if max_snapshots < 0 or max_snapshot_bytes < 0:
+            raise ConfigurationError("the number and the size of snapshots are at least 0")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
@@ -152,7 +177,16 @@ class Server:
         from openenv_grpc.engine import EngineSettings, SessionManager
 
         settings = EngineSettings(
-            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
+            redact_errors=redact_errors,
+            worker_memory_bytes=worker_memory_bytes,
+            **_given(
+                queue_timeout_s=queue_timeout_s,
+                max_queued=0 if refuse_when_full else max_queued,
+                detached_grace_s=detached_grace_s,
+                hold_and_wait_grace_s=hold_and_wait_grace_s,
+            ),
+            max_snapshots=max_snapshots,
+            max_snapshot_bytes=max_snapshot_bytes,
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
