@@ -11,12 +11,8 @@ from openenv_grpc.client import operations, tool_results
 from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import (
-    CLOSE_TIMEOUT_S,
-    Evaluation,
-    answer_within,
-    gone,
-)
+from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -27,9 +23,9 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import durations, status
+from openenv_grpc.wire import budgets, durations, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -50,14 +46,14 @@ class ConnectSession:
         *,
         release: Callable[[], Awaitable[None]],
         target: str,
-        message_timeout_s: float,
+        limits: TimeLimits,
         resume_window_s: float | None,
         queue_timeout_s: float,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
-        self._message_timeout_s = message_timeout_s
+        self.limits = limits
         self._loop = asyncio.get_running_loop()
         self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
@@ -92,6 +88,7 @@ class ConnectSession:
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
         self._id = opened.session_id
+        self.limits.budgets = budgets.read_budgets(opened.budgets)
         granted = opened.HasField("resume_window")
         self._window_s = (
             durations.read_duration(opened.resume_window, what="resume_window") if granted else None
@@ -103,12 +100,18 @@ class ConnectSession:
                 session_id=opened.session_id,
             )
 
+    @property
+    def budgets(self) -> Budgets:
+        """See `RemoteSession`."""
+        return self.limits.budgets
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
-        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s)
+        limit_s = self.limits.reset_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.reset_episode)
 
     async def step(
@@ -120,7 +123,8 @@ class ConnectSession:
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.step(action, keywords)
-        outcome = await self._ask(operation, what="step", timeout_s=timeout_s)
+        limit_s = self.limits.step_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
 
     async def state(self) -> dict[str, Any]:
@@ -162,7 +166,7 @@ class ConnectSession:
         try:
             if self.lost is None:
                 await self._ask(
-                    operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S, cancels=False
+                    operations.close(), what="close", limit_s=self.limits.close_s, cancels=False
                 )
             settled = True
         except OpenEnvError as error:
@@ -221,7 +225,7 @@ class ConnectSession:
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
-        limit_s = limit_s or self._message_timeout_s
+        limit_s = limit_s or self.limits.other_s
         try:
             outcome = await wait(pending.answer, limit_s, what=what)
         except asyncio.CancelledError:
