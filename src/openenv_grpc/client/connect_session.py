@@ -7,15 +7,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from openenv_grpc.client import operations, tool_calls
+from openenv_grpc.client import operations, tool_results
 from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
 from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import Evaluation, answer_within, gone, no_answer
+from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -151,34 +150,14 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-        return await tool_calls.list_tools(self)
+        outcome = await self._ask(operations.list_tools(), what="list_tools")
+        return tool_results.listed(outcome.list_tools)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
-        return await tool_calls.call_tool(self, name, arguments)
-
-    @property
-    def id(self) -> str:
-        """See `ToolUser`."""
-        return self._id
-
-    @property
-    def resumes(self) -> bool:
-        """See `ToolUser`."""
-        return self._window_s is not None
-
-    async def tool_caller(self) -> ToolCaller | None:
-        """See `ToolUser`."""
-        self._check()
-        if self._stream is None:
-            limit_s = self.limits.other_s
-            try:
-                async with asyncio.timeout(limit_s):
-                    await self._standing.wait()
-            except TimeoutError:
-                raise no_answer("the tool call", limit_s) from None
-            self._check()
-        return None if self._stream is None else self._stream.tools
+        operation = operations.call_tool(name, arguments)
+        outcome = await self._ask(operation, what=f"the tool {name}")
+        return tool_results.called(name, outcome.call_tool.result)
 
     async def close(self) -> None:
         """See `RemoteSession`. A session that is gone counts as closed."""

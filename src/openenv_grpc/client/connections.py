@@ -14,7 +14,6 @@ from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import NotSupportedError
@@ -201,8 +200,7 @@ async def _dial_once(
         transport = GrpcTransport(target, options)
         connection = Connection(transport, options, target=target.uri)
         await connection.start(timeout_s=connect_timeout_s)
-        tools = ToolCaller(transport.channel, target=target.uri, metadata=transport.metadata)
-        return Stream(connection, tools)
+        return Stream(connection)
     # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
     from openenv_grpc.client import websocket_transport
 
@@ -211,7 +209,7 @@ async def _dial_once(
         return socket
     connection = Connection(socket, options, target=target.uri)
     await connection.start(timeout_s=connect_timeout_s)
-    return Stream(connection, None)
+    return Stream(connection)
 
 
 async def _dial_json(

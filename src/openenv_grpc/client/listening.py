@@ -12,7 +12,7 @@ from openenv_grpc.client.events import (
     SessionLost,
     ToolCalled,
 )
-from openenv_grpc.client.tool_calls import read_block
+from openenv_grpc.client.tool_results import read_block
 from openenv_grpc.errors import (
     InvalidRequestError,
     NotSupportedError,

@@ -42,8 +42,9 @@ _STATES: TypeAdapter[State] = TypeAdapter(State)
 class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
     """Lists and calls tools. A base for clients with observations of their own.
 
-    Over gRPC the tools are called beside the episode, by `ToolService`; over a WebSocket with our
-    server by steps, which count; with a reference server as its own client does.
+    A call of a tool is an operation of the session, in the order of the others. It is no step, and
+    works in production too. With a server that speaks the reference's JSON protocol alone, it is
+    called as the reference's own client does.
     """
 
     def __init__(

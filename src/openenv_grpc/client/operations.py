@@ -118,6 +118,22 @@ def evaluate() -> session_pb2.Operation:
     return operation
 
 
+def list_tools() -> session_pb2.Operation:
+    """Makes a `list_tools`."""
+    operation = session_pb2.Operation()
+    operation.list_tools.SetInParent()
+    return operation
+
+
+def call_tool(name: str, arguments: Mapping[str, JsonValue]) -> session_pb2.Operation:
+    """Makes a `call_tool`. Raises `InvalidRequestError` if an argument cannot be sent."""
+    operation = session_pb2.Operation()
+    operation.call_tool.tool_name = name
+    if arguments:
+        _fill(operation.call_tool.arguments, arguments, what=f"the arguments of {name}")
+    return operation
+
+
 def snapshot() -> session_pb2.Operation:
     """Makes a `snapshot`."""
     operation = session_pb2.Operation()
