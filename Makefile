@@ -67,8 +67,12 @@ baseline: install ## take the protos as they are for what `breaking` compares wi
 check: lint types breaking ## all checks that only read
 
 .PHONY: test
-test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
+test: install languages packets $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
+
+.PHONY: soak
+soak: install ## run the tests that take minutes (SOAK_MINUTES=10)
+	$(BIN)/pytest -m soak $(TESTS)
 
 .PHONY: bench
 bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
@@ -140,6 +144,16 @@ stubs: install ## generate stubs for other languages into gen/ (LANGUAGES='go ru
 languages: install
 	-@$(MAKE) --no-print-directory --keep-going \
 	  $(addprefix $(STAMPS)/language-,$(ALL_LANGUAGES) python_betterproto)
+
+# What drops packets in a network namespace, for a test that is left out without it.
+.PHONY: packets
+packets:
+	-@if ! { command -v ip && command -v iptables; } >/dev/null; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "Dropping packets needs root, ip and iptables (Debian: apt-get install iproute2 iptables)" >&2; exit 1; \
+	  fi; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2 iptables >/dev/null; \
+	fi
 
 $(STAMPS)/language-go: examples/go/go.mod examples/go/go.sum
 	@command -v go >/dev/null || { echo "Stubs for Go need Go 1.26: go.dev/dl" >&2; exit 1; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -162,6 +163,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Makes the client as if it had never been used."""
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process_id = 0
         self._connecting: asyncio.Lock | None = None
         self._events = EventLog() if self._wants_events else None
         self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
@@ -431,7 +433,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Ties the client to the running event loop, on which its connection lives."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = loop
+            self._loop, self._process_id = loop, os.getpid()
+        elif self._process_id != os.getpid():
+            raise InvalidRequestError(
+                "this client was used before the process was forked, and its session stays with "
+                "the parent; make a client in the child"
+            )
         elif self._loop is not loop:
             raise InvalidRequestError(
                 "this client belongs to another event loop, the one that first used it. Make a "

@@ -39,7 +39,7 @@ class _BackgroundLoop:
         self._starting = threading.Lock()  # one thread, however many callers are the first
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process_id = 0
+        self._abandoned: list[asyncio.AbstractEventLoop] = []
         self.clients: weakref.WeakSet[SyncEnvClient[Any, Any, Any]] = weakref.WeakSet()
 
     def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -61,9 +61,7 @@ class _BackgroundLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
-            # A forked child has the loop, but not the thread that runs it.
-            if self._loop is None or self._process_id != os.getpid():
-                self._process_id = os.getpid()
+            if self._loop is None:
                 self._loop = _new_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
@@ -72,10 +70,22 @@ class _BackgroundLoop:
                 atexit.register(self._stop)
             return self._loop
 
+    def begin_anew(self) -> None:
+        """Makes the loop of a forked child its own: it has the parent's, and no thread to run it.
+
+        The sessions of clients that were used before stay with the parent.
+        """
+        atexit.unregister(self._stop)
+        if self._loop is not None:
+            self._abandoned.append(self._loop)  # what its sockets and timers refer to stays
+        self._starting = threading.Lock()  # another thread may have held it
+        self._loop = self._thread = None
+        self.clients = weakref.WeakSet()
+
     def _stop(self) -> None:
         """Closes what is open, so that the server frees its slots at once."""
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or self._process_id != os.getpid():
+        if loop is None or thread is None:
             return
         with contextlib.suppress(TimeoutError, OpenEnvError):
             asyncio.run_coroutine_threadsafe(self._close_clients(), loop).result(_EXIT_TIMEOUT_S)
@@ -102,6 +112,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 _background = _BackgroundLoop()
+os.register_at_fork(after_in_child=_background.begin_anew)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
