@@ -314,9 +314,10 @@ class Server:
         """Lists where an environment is reached, by protocol."""
         doors = []
         if self.grpc_address is not None:
-            doors.append(("grpc", self.grpc_address))
+            doors.append(("grpc", addresses.reachable(self.grpc_address)))
         if self._unix is not None:
-            doors.append(("grpc", f"unix:{self._unix}"))
+            # Whole: who asks may be in another folder.
+            doors.append(("grpc", f"unix:{self._unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
