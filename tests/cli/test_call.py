@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from openenv_grpc.client.time_limits import CLOSE_TIMEOUT_S
 from tests.certificates import make_certificates
 from tests.served_process import ServedProcess, start_server
 
@@ -114,6 +116,25 @@ def test_what_came_before_a_failure_is_shown(tmp_path: Path) -> None:
     assert "no such move" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert [told["observation"]["left"] for told in yaml.safe_load_all(as_yaml.stdout)] == [2, 1]
+
+
+@pytest.mark.parametrize("door", ["grpc", "http"])
+def test_ctrl_c_does_not_wait_for_a_step(tmp_path: Path, door: str) -> None:
+    with start_server(tmp_path, "tests.cli.blocking:Blocking") as served:
+        url = f"{door}://{served.address(door)}"
+        command = [sys.executable, "-m", "openenv_grpc.cli", "call", url, "step", "{}"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as calling:
+            try:
+                assert served.process.stdout is not None
+                assert served.process.stdout.readline() == "stepping\n"
+                calling.send_signal(signal.SIGINT)
+                status = calling.wait(timeout=CLOSE_TIMEOUT_S - 2)
+            finally:
+                calling.kill()
+            assert calling.stderr is not None
+            assert calling.stderr.read() == ""
+
+    assert status == 130
 
 
 def test_a_person_reads_yaml(grpc_url: str) -> None:

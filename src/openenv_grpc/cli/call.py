@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -130,6 +130,10 @@ def call(
     asyncio.run(_show_all(work, as_json=as_json))
 
 
+LEAVE_S = 0.5
+"""How long Ctrl-C waits for the session's end."""
+
+ClientT = TypeVar("ClientT", GenericEnvClient, MCPToolClient)
 Fields = dict[str, JsonValue]
 Answers = AsyncGenerator[Fields]
 
@@ -152,25 +156,42 @@ class _Server:
     timeout_s: float | None
     credentials: Credentials
 
-    def client(self) -> GenericEnvClient:
-        """Makes a client for a trainer."""
-        return GenericEnvClient(
-            base_url=self.url,
-            message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
-            environment=self.environment,
-            **self.credentials,
+    def client(self) -> AbstractAsyncContextManager[GenericEnvClient]:
+        """Connects a client for a trainer."""
+        return _connected(
+            GenericEnvClient(
+                base_url=self.url,
+                message_timeout_s=self.timeout_s,
+                queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
+                environment=self.environment,
+                **self.credentials,
+            )
         )
 
-    def tools(self) -> MCPToolClient:
-        """Makes a client for an agent."""
-        return MCPToolClient(
-            base_url=self.url,
-            message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
-            environment=self.environment,
-            **self.credentials,
+    def tools(self) -> AbstractAsyncContextManager[MCPToolClient]:
+        """Connects a client for an agent."""
+        return _connected(
+            MCPToolClient(
+                base_url=self.url,
+                message_timeout_s=self.timeout_s,
+                queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
+                environment=self.environment,
+                **self.credentials,
+            )
         )
+
+
+@asynccontextmanager
+async def _connected(client: ClientT) -> AsyncIterator[ClientT]:
+    """Connects a client. Ctrl-C does not wait for the environment, which may be amid a step."""
+    async with client:
+        try:
+            yield client
+        except asyncio.CancelledError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await client.close()
+            raise
 
 
 async def _reset(server: _Server, options: Fields) -> Answers:
