@@ -59,7 +59,7 @@ def test_the_text_names_the_reason_and_the_message_does_not() -> None:
 
 
 @pytest.mark.parametrize("named", [Reason.OUT_OF_ORDER, Effect.UNKNOWN])
-def test_reasons_and_effects_are_printed_by_name_and_sent_as_numbers(named: Reason | Effect) -> None:
+def test_a_reason_or_effect_is_printed_by_name_and_sent_as_a_number(named: Reason | Effect) -> None:
     assert str(named) == f"{named}" == named.name
     assert f"{named:>20}" == named.name.rjust(20)
     assert f"%d {named!r}" % named == f"{int(named)} {named!r}"

@@ -382,6 +382,7 @@ async def _serve_until_signal(
     options: ServerOptions,
 ) -> None:
     server = Server(*targets, **options)
+    await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
             if on_ready is not None:

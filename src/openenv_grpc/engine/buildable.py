@@ -28,14 +28,14 @@ def check_buildable(factory: Callable[..., Any], cls: type | None) -> None:
 
 
 def _check_abstract(cls: type) -> None:
-    # A class with a `__new__` of its own may build another.
-    if not inspect.isabstract(cls) or cls.__new__ is not object.__new__:
-        return
-    missing = ", ".join(sorted(cls.__abstractmethods__))
-    raise ConfigurationError(
-        f"{cls.__qualname__} cannot be built: it does not define {missing}; write what is missing "
-        "in the class"
-    )
+    missing = vars(cls).get("__abstractmethods__", ())
+    # What a class makes in a `__new__` of its own may be of another class.
+    builds_another = any("__new__" in vars(base) for base in cls.__mro__ if base is not object)
+    if missing and not builds_another:
+        raise ConfigurationError(
+            f"{cls.__qualname__} cannot be built: it does not define "
+            f"{', '.join(sorted(missing))}; write what is missing in the class"
+        )
 
 
 def _check_tools(cls: type) -> None:
