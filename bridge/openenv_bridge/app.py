@@ -6,18 +6,20 @@ import asyncio
 import errno
 import logging
 import ssl
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, PROGRESS_INTERVAL_S
 from openenv_bridge.doors import Doors
 from openenv_bridge.environments import PREFIX
 from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
+from openenv_bridge.index import IndexRoute
 from openenv_bridge.leases import Leases
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
@@ -168,7 +170,8 @@ class Bridge:
             app.router.add_route(method, path, guarded)
             app.router.add_route(method, PREFIX + path, guarded)
         metrics = MetricsRoute(self._host)
-        for method, path, area, handler in _fixed(tasks, documents, metrics):
+        index = IndexRoute(self._host, grpc_address=self._grpc_address)
+        for method, path, area, handler in _fixed(index, tasks, documents, metrics):
             app.router.add_route(method, path, self._guard.over(area, handler))
         return app
 
@@ -192,9 +195,12 @@ def _anywhere(doors: Doors, http: HttpRoutes) -> list[Route]:
     ]
 
 
-def _fixed(tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute) -> list[Route]:
+def _fixed(
+    index: IndexRoute, tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute
+) -> list[Route]:
     """Lists the routes that exist once."""
     return [
+        ("GET", "/", Area.CATALOG, index.index),
         ("GET", "/list_environments", Area.CATALOG, tasks.list_environments),
         ("GET", PREFIX + "/splits", Area.TASKS, tasks.splits),
         ("POST", PREFIX + "/tasks", Area.TASKS, tasks.tasks),
@@ -230,10 +236,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 class _OneLine(logging.LoggerAdapter[logging.Logger]):
-    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody."""
+    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody.
 
-    def process(
-        self, msg: str, kwargs: MutableMapping[str, Any]
-    ) -> tuple[str, MutableMapping[str, Any]]:
-        """Leaves the traceback out."""
-        return msg, {**kwargs, "exc_info": None}
+    On a port that many can reach bytes that are no HTTP are nothing to be warned of.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Lowers the level of what aiohttp's parser refused, and leaves tracebacks out."""
+        if isinstance(kwargs.get("exc_info"), HttpProcessingError):
+            super().log(logging.INFO, "no HTTP request from %s", *args)
+        else:
+            super().log(level, msg, *args, **{**kwargs, "exc_info": None})
