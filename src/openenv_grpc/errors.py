@@ -55,6 +55,7 @@ class Reason(_NamedNumber):
     PROTOCOL_VIOLATION = 33
     INTERNAL = 34
     MISSING_DEPENDENCY = 35
+    RESOURCE_NOT_FOUND = 36
 
 
 class Effect(_NamedNumber):
@@ -316,6 +317,12 @@ class MissingDependencyError(OpenEnvError, ImportError):
     """A package that this needs is not installed."""
 
     reason = Reason.MISSING_DEPENDENCY
+
+
+class ResourceNotFoundError(OpenEnvError):
+    """The environment has no resource of that URI."""
+
+    reason = Reason.RESOURCE_NOT_FOUND
 
 
 class ConfigurationError(ValueError):
