@@ -97,6 +97,7 @@ def test_a_forked_child_works_or_says_what_to_do(tmp_path: Path, door: str, kind
             timeout=60,
             check=False,
         )
+    assert ended.returncode == 0, ended.stderr
     first, child, parent = ended.stdout.splitlines()
     assert (first, parent) == ("0", "parent 1 0"), ended.stderr
     expected = {

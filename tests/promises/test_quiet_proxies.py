@@ -104,7 +104,8 @@ async def test_an_idle_session_outlives_a_proxy_that_swallows_pings(
     async with CountingClient(served.url) as client:
         first = (await client.step(Token(token="first"))).observation
         served.proxy.swallows = True
-        await until(lambda: served.proxy.connections >= 3, pace)
+        enough = 3 if pace is PINGED else 1  # by default heartbeats in messages may do
+        await until(lambda: served.proxy.connections >= enough, pace)
         served.proxy.swallows = False
         second = (await client.step(Token(token="second"))).observation
         assert (second.token, second.steps, second.instance) == ("second", 2, first.instance)

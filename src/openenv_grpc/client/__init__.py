@@ -1,5 +1,11 @@
 """Clients: what a trainer or an agent written in Python drives an environment with."""
 
+import os
+
+# Before anything imports grpc, which reads it then: else gRPC starts threads in a forked child,
+# which crash it now and then. Nothing is lost, since the parent's gRPC does not work there anyway.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.env_client import EnvClient
 from openenv_grpc.client.events import Draining, Event, Progress, SessionLost, ToolCalled

@@ -18,8 +18,8 @@ METHOD = "/openenv_grpc.v1.SessionService/Connect"
 _LEAST_KEEPALIVE_S = 10.0
 """Servers count more frequent pings as abuse and hang up."""
 
-_process_ids: dict[str, int] = {}
-"""Of the process that made the first channel; a child that is forked later has it too."""
+_process_ids: set[int] = set()
+"""Of those in which channels were made: this one, and those that it was forked from."""
 
 
 class GrpcTransport:
@@ -68,7 +68,6 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
         # Equal channels of one process would share a socket otherwise, across event loops too.
         ("grpc.use_local_subchannel_pool", 1),
     ]
@@ -92,10 +91,10 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
 
 def _check_fork(target: Target) -> None:
     """Raises if gRPC lacks its threads here, since then a channel would never connect."""
-    first = _process_ids.setdefault("first", os.getpid())
-    if first != os.getpid():
+    if _process_ids - {os.getpid()}:
         raise InvalidRequestError(
             f"gRPC was used before this process was forked, and cannot connect to {target.uri} in "
             "the child. Start the child by spawn or forkserver, or before the first client "
             "connects, or use the server's http:// URL"
         )
+    _process_ids.add(os.getpid())
