@@ -15,6 +15,8 @@ SUBPROTOCOL = "openenv-grpc.v1"
 MAX_MESSAGE_BYTES = 100 * 2**20
 """Of a binary frame: gRPC's limit here."""
 
+PROGRESS_INTERVAL_S = stream.PROGRESS_INTERVAL_S
+
 CLOSE_PROTOCOL_ERROR = 1002
 CLOSE_INTERNAL_ERROR = 1011
 
@@ -51,9 +53,12 @@ async def serve_binary(
     access: Access | None = None,
     *,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
+    progress_interval_s: float = PROGRESS_INTERVAL_S,
 ) -> None:
     """Serves a socket until either side ends it."""
-    limits = stream.StreamLimits(max_receive_bytes=max_message_bytes)
+    limits = stream.StreamLimits(
+        max_receive_bytes=max_message_bytes, progress_interval_s=progress_interval_s
+    )
     try:
         await stream.serve_stream(
             SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access

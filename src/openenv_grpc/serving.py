@@ -30,6 +30,7 @@ Target = str | App | EnvironmentDefinition
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
+MAX_BEAT_S = 86_400.0
 MAX_SNAPSHOTS = 1_000
 MAX_SNAPSHOT_BYTES = 256 * 2**20
 
@@ -68,6 +69,9 @@ class ServerOptions(TypedDict, total=False):
     refuse_when_full: bool
     detached_grace_s: float | None
     hold_and_wait_grace_s: float | None
+    progress_interval_s: float | None
+    ping_interval_s: float | None
+    ping_timeout_s: float | None
 
 
 class Server:
@@ -113,6 +117,9 @@ class Server:
         refuse_when_full: bool = False,
         detached_grace_s: float | None = None,
         hold_and_wait_grace_s: float | None = None,
+        progress_interval_s: float | None = None,
+        ping_interval_s: float | None = None,
+        ping_timeout_s: float | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
@@ -129,6 +136,11 @@ class Server:
         otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
         that nobody is attached to keeps its slot for `detached_grace_s`, 10, although others wait,
         and who leaves all slots idle for `hold_and_wait_grace_s`, 10, may not wait for them.
+
+        Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
+        Connections are pinged every `ping_interval_s`, and end when there was no answer for
+        `ping_timeout_s`: 15 and 10 by gRPC; 20, and as long as the interval, over a WebSocket. An
+        interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -150,6 +162,7 @@ class Server:
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
+        self._beats = _beats(progress_interval_s, ping_interval_s, ping_timeout_s)
         self._protection = protect(
             tokens=tokens,
             token_file=token_file,
@@ -281,6 +294,7 @@ class Server:
             on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
+            **self._beats,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -306,6 +320,7 @@ class Server:
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
             max_message_bytes=self._max_message_bytes,
+            **self._beats,
         )
         await stack.enter_async_context(bridge)
         self.http_address = addresses.join(self._host, bridge.port)
@@ -415,6 +430,22 @@ def _definition(target: Target) -> EnvironmentDefinition:
             return target.definition
         case EnvironmentDefinition():
             return target
+
+
+def _beats(
+    progress_interval_s: float | None, ping_interval_s: float | None, ping_timeout_s: float | None
+) -> dict[str, Any]:
+    """Checks what both doors take."""
+    given = _given(
+        progress_interval_s=progress_interval_s,
+        ping_interval_s=ping_interval_s,
+        ping_timeout_s=ping_timeout_s,
+    )
+    for name, seconds in given.items():
+        is_time = 0 < seconds <= MAX_BEAT_S or (seconds == 0 and name == "ping_interval_s")
+        if not is_time:
+            raise ConfigurationError(f"{name} is above 0 and at most a day, not {seconds!r}")
+    return given
 
 
 def _given(**options: Any) -> dict[str, Any]:

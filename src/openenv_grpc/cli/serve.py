@@ -193,6 +193,33 @@ def serve(
             min=0, metavar="SECONDS", help="How long episodes may go on after SIGTERM or a drain."
         ),
     ] = serving.DRAIN_TIMEOUT_S,
+    progress_interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How often clients that ask for progress are told of what takes long.  "
+            "[default: 5]",
+        ),
+    ] = None,
+    ping_interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How often connections are pinged; 0 for never.  [default: 15 by gRPC, 20 over "
+            "a WebSocket]",
+        ),
+    ] = None,
+    ping_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How long the answer to a ping may take before the connection ends.  [default: "
+            "10 by gRPC, else as long as the interval]",
+        ),
+    ] = None,
     redact_errors: Annotated[
         bool,
         typer.Option(
@@ -237,6 +264,9 @@ def serve(
         mode=mode,
         max_sessions=max_sessions,
         session_timeout_s=session_timeout,
+        progress_interval_s=progress_interval,
+        ping_interval_s=ping_interval,
+        ping_timeout_s=ping_timeout,
         redact_errors=redact_errors,
         isolation=isolation,
         worker_memory_bytes=worker_memory,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
@@ -54,7 +55,7 @@ class SharedLink:
         if self._dialling.cancelled() or self._dialling.exception() is not None:
             return False
         link = self._dialling.result().link
-        return link is not None and link.stands
+        return link is not None and link.takes_sessions
 
     async def leave(self) -> None:
         """Stops being one of its users."""
@@ -93,6 +94,7 @@ async def open_session(
     message_timeout_s: float | None,
     resume_window_s: float | None,
     queue_timeout_s: float,
+    audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
@@ -118,6 +120,7 @@ async def open_session(
             environment=environment,
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
+            audience=audience,
             snapshot_id=snapshot_id,
         )
     try:
@@ -128,6 +131,7 @@ async def open_session(
             limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
             queue_timeout_s=queue_timeout_s,
+            audience=audience,
         )
     except BaseException:
         await shared.leave()
@@ -147,15 +151,19 @@ async def _open_json(
     environment: str,
     connect_timeout_s: float,
     message_timeout_s: float | None,
+    audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
-    if snapshot_id:
-        await shared.leave()
-        raise NotSupportedError(
-            f"{target.uri} speaks the reference's JSON protocol, which has no snapshots; leave "
-            "snapshot_id out"
-        )
+    for asked, what in (
+        (audience.events is not None, "tells no events; leave events=True"),
+        (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
+    ):
+        if asked:
+            await shared.leave()
+            raise NotSupportedError(
+                f"{target.uri} speaks the reference's JSON protocol, which {what} out"
+            )
     if environment:
         await shared.leave()
         raise NotSupportedError(
