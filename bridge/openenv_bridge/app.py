@@ -19,6 +19,7 @@ from openenv_bridge.environments import PREFIX
 from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
 from openenv_bridge.prometheus import MetricsRoute
@@ -93,7 +94,9 @@ class Bridge:
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
             leases = Leases(self._host, attachment)
-            app = self._application(leases)
+            mcp_sessions = McpSessions(self._host, attachment)
+            stack.push_async_callback(mcp_sessions.stop)
+            app = self._application(leases, mcp_sessions)
             runner = web.AppRunner(
                 app,
                 access_log=None,
@@ -105,7 +108,7 @@ class Bridge:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             stack.push_async_callback(self._sockets.close_all)
-            watching = asyncio.create_task(self._watch(leases))
+            watching = asyncio.create_task(self._watch(leases, mcp_sessions))
             stack.push_async_callback(_cancel, watching)
             await self._listen(runner, stack)
             self._stack = stack.pop_all()
@@ -120,12 +123,13 @@ class Bridge:
         """Stops."""
         await self._stack.aclose()
 
-    async def _watch(self, leases: Leases) -> None:
+    async def _watch(self, leases: Leases, mcp_sessions: McpSessions) -> None:
         """Looks after peers that have gone without a word, until cancelled."""
         while True:
             await asyncio.sleep(self._ping_interval_s)
             await self._sockets.check_all()
             leases.end_idle()
+            mcp_sessions.end_idle()
 
     async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:
         if self._unix_path is not None:
@@ -135,7 +139,7 @@ class Bridge:
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
-    def _application(self, leases: Leases) -> web.Application:
+    def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
             middlewares=[counting(self._host.metrics.doors), plain_errors],
             client_max_size=self._max_message_bytes,
@@ -143,6 +147,7 @@ class Bridge:
         doors = Doors(
             self._host,
             leases,
+            mcp_sessions,
             self._sockets,
             self._access,
             max_message_bytes=self._max_message_bytes,
