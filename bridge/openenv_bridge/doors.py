@@ -11,6 +11,7 @@ from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
 from openenv_bridge.mcp.dialects import McpDialects
+from openenv_bridge.mcp.legacy import SESSION_HEADER
 from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
@@ -74,7 +75,7 @@ class Doors:
         """Serves `/mcp`: MCP and the reference's JSON-RPC over HTTP, the latter over WebSockets."""
         if request.method == "POST":
             return await self._mcp.post(request)
-        if request.method == "DELETE":
+        if request.method == "DELETE" and SESSION_HEADER in request.headers:
             return await self._mcp.delete(request)
         if request.method != "GET" or not wants_websocket(request):
             # There is nothing to push outside of the responses to calls.

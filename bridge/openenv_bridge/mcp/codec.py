@@ -141,7 +141,10 @@ class McpCodec:
                     )
                 )
             case Observed():
-                return dump_json(model_fields(result.observation, beside=BESIDE))
+                fields = model_fields(result.observation, beside=BESIDE)
+                if not fields.get("metadata", True):
+                    del fields["metadata"]  # noise for a model
+                return dump_json(fields)
             case EnvironmentMetadata():
                 return result.description.encode()
             case Opened() | Closed():

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from openenv_bridge.mcp.messages import Call, notification
+from openenv_bridge.mcp.messages import Call, identifier, notification
 from openenv_grpc.hearing import hear
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import SessionPort
@@ -41,8 +41,7 @@ class Wanted:
 
 def progress_token(call: Call) -> str | int | None:
     """Returns by what a client knows the progress of its call."""
-    token = call.meta.get("progressToken")
-    return token if isinstance(token, str | int) and token not in (True, False) else None
+    return identifier(call.meta.get("progressToken"))
 
 
 async def at_once(content: bytes) -> Told:

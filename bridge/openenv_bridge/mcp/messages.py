@@ -95,8 +95,7 @@ def read(value: JsonValue) -> Message:
     """Reads a message. Raises `McpError` if it is none."""
     if not isinstance(value, dict):
         raise McpError(INVALID_REQUEST, "the body has to be one JSON-RPC message, an object")
-    call_id = value.get("id")
-    known_id = call_id if isinstance(call_id, str | int) and call_id not in (True, False) else None
+    known_id = identifier(value.get("id"))
     if value.get("jsonrpc") != "2.0":
         raise McpError(INVALID_REQUEST, 'a message has "jsonrpc": "2.0"', call_id=known_id)
     method, params = value.get("method"), value.get("params", {})
@@ -111,6 +110,11 @@ def read(value: JsonValue) -> Message:
     if known_id is None:
         raise McpError(INVALID_REQUEST, "the id of a request is a string or an integer")
     return Call(id=known_id, method=method, params=params)
+
+
+def identifier(value: JsonValue) -> CallId | None:
+    """Returns what can stand for a call or its progress, text or an integer; else `None`."""
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def result(call_id: CallId, value: Mapping[str, JsonValue]) -> bytes:
