@@ -73,6 +73,12 @@ class Fixtures(MCPEnvironment):
         return "logged"
 
     @tool
+    def test_logging_tool(self) -> str:
+        """Logs, for those who asked for it."""
+        report_log("told")
+        return "logged"
+
+    @tool
     async def test_tool_with_progress(self) -> str:
         """Tells how far it is."""
         for done in (0, 50, 100):
@@ -137,7 +143,8 @@ class Fixtures(MCPEnvironment):
 
     @prompt
     def test_prompt_with_embedded_resource(
-        self, resourceUri: Annotated[str, Field(description="URI of the resource")]  # noqa: N803
+        self,
+        resourceUri: Annotated[str, Field(description="URI of the resource")],  # noqa: N803
     ) -> list[Any]:
         """A prompt with a resource."""
         resource = {

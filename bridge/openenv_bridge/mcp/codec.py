@@ -159,7 +159,9 @@ class McpCodec:
         answering: Answering = operation.context
         if _is_for_the_model(operation, error):
             return tool_error(answering, error.message)
-        return messages.error(answering.id, _code(error, answering), error.message)
+        uri = error.metadata.get("uri")
+        facts = None if uri is None else {"uri": uri}
+        return messages.error(answering.id, _code(error, answering), error.message, facts=facts)
 
 
 MCP_CODEC = McpCodec()

@@ -83,6 +83,15 @@ def _check_header(call: Call, headers: Mapping[str, str], name: str, expected: o
         raise McpError(HEADER_MISMATCH, message, call_id=call.id)
 
 
+def header_value(value: object) -> str:
+    """Writes a value such that a header can carry it."""
+    text = str(value)
+    plain = text.isascii() and text.isprintable() and text == text.strip()
+    if plain and not text.startswith(_OPENING):
+        return text
+    return _OPENING + base64.b64encode(text.encode()).decode("ascii") + _CLOSING
+
+
 def _decoded(value: str) -> str | None:
     """Returns what a header's value stands for; `None` if it is malformed."""
     value = value.strip(" \t")

@@ -112,6 +112,14 @@ def read(value: JsonValue) -> Message:
     return Call(id=known_id, method=method, params=params)
 
 
+def written(message: Call | Notification) -> bytes:
+    """Writes a message as it was read."""
+    fields: dict[str, JsonValue] = {"jsonrpc": "2.0", "method": message.method}
+    if isinstance(message, Call):
+        fields["id"] = message.id
+    return dump_json({**fields, "params": message.params})
+
+
 def identifier(value: JsonValue) -> CallId | None:
     """Returns what can stand for a call or its progress, text or an integer; else `None`."""
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openenv_bridge.mcp.codec import (
     MCP_CODEC,
     OBSERVATION_URI,
@@ -53,8 +55,10 @@ def of_both_eras(call: Call, answering: Answering, *, first: str) -> Plan:
             return _operation(Kind.LIST_TOOLS, answering)
         case "tools/call":
             return tool_operation(called_tool(call)[0], answering)
-        case "resources/list" | "resources/templates/list":
+        case "resources/list":
             return _operation(Kind.LIST_RESOURCES, answering)
+        case "resources/templates/list":
+            return _operation(Kind.LIST_RESOURCES, replace(answering, templates=True))
         case "resources/read":
             uri = text(call, "uri")
             if uri == OBSERVATION_URI and first:
