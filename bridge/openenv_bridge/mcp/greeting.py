@@ -32,18 +32,19 @@ def initialized(
         },
         "serverInfo": server_info(spec),
     }
-    began = f"The episode has begun with this observation: {first}" if first else ""
-    return _instructed(result, description, began)
+    return _instructed(result, description, _began(first))
 
 
-def discovered(spec: EnvironmentSpec, *, description: str, handles: bool) -> dict[str, JsonValue]:
+def discovered(
+    spec: EnvironmentSpec, *, description: str, first: str, handles: bool
+) -> dict[str, JsonValue]:
     """Makes the result of `server/discover`."""
     result: dict[str, JsonValue] = {
         "supportedVersions": [*MODERN_VERSIONS],
         "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
         "_meta": {SERVER_INFO_META: server_info(spec)},
     }
-    return _instructed(result, description, _HANDLES if handles else "")
+    return _instructed(result, description, _began(first), _HANDLES if handles else "")
 
 
 def negotiated(asked: JsonValue) -> str:
@@ -54,6 +55,10 @@ def negotiated(asked: JsonValue) -> str:
 def server_info(spec: EnvironmentSpec) -> dict[str, JsonValue]:
     """Names the server: by its environment, which is what a user looks for."""
     return {"name": spec.name, "version": version("openenv-grpc")}
+
+
+def _began(first: str) -> str:
+    return f"The episode has begun with this observation: {first}" if first else ""
 
 
 def _instructed(result: dict[str, JsonValue], *parts: str) -> dict[str, JsonValue]:

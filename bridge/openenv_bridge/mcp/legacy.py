@@ -17,6 +17,7 @@ from openenv_bridge.mcp.messages import (
     INVALID_REQUEST,
     LEGACY_VERSIONS,
     SESSION_ERROR,
+    SESSION_NOT_FOUND,
     Call,
     McpError,
     Notification,
@@ -203,7 +204,7 @@ def check_version(request: web.Request) -> None:
 
 def session_not_found(error: OpenEnvError) -> web.Response:
     """Answers for a session that is not there, such that its client begins anew."""
-    return json_response(messages.error(None, SESSION_ERROR, error.message), status=404)
+    return json_response(messages.error(None, SESSION_NOT_FOUND, error.message), status=404)
 
 
 _REFUSED: Mapping[int, int] = {messages.PARSE_ERROR: 400, INVALID_REQUEST: 400}

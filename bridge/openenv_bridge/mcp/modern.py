@@ -27,6 +27,7 @@ from openenv_bridge.mcp.messages import (
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     SESSION_ERROR,
+    SESSION_NOT_FOUND,
     UNSUPPORTED_VERSION,
     Call,
     McpError,
@@ -47,6 +48,7 @@ _STATUS: Mapping[int, int] = {
     HEADER_MISMATCH: 400,
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
+    SESSION_NOT_FOUND: 404,
 }
 
 
@@ -75,11 +77,16 @@ class Modern:
 
     async def _told(self, call: Call, spec: EnvironmentSpec, named: str) -> Told:
         """Begins to do what a call asks for, in the session that it names."""
-        answering = Answering(id=call.id, modern=True, handles=not named, observed=not named)
+        first = self._sessions.first(named)
+        answering = Answering(
+            id=call.id, modern=True, handles=not named, observed=bool(first) or not named
+        )
         match call.method:
             case "server/discover":
                 description = await self._described(spec)
-                found = greeting.discovered(spec, description=description, handles=not named)
+                found = greeting.discovered(
+                    spec, description=description, first=first, handles=not named
+                )
                 return at_once(answering.result(found, caching=True))
             case "subscriptions/listen":
                 return _listening(call)
@@ -87,7 +94,7 @@ class Modern:
                 return await self._call_tool(call, spec, named)
             case "resources/read" if call.params.get("uri") == OBSERVATION_URI and not named:
                 return await self._begin(answering, spec)
-        plan = methods.of_both_eras(call, answering, first=self._sessions.first(named))
+        plan = methods.of_both_eras(call, answering, first=first)
         if isinstance(plan, bytes):
             return at_once(plan)
         if named:
@@ -96,12 +103,12 @@ class Modern:
 
     async def _call_tool(self, call: Call, spec: EnvironmentSpec, named: str) -> Told:
         tool, handle = methods.called_tool(call)
+        tool = without_handle(tool)
         answering = Answering(id=call.id, modern=True)
         try:
             if named:
                 port = self._claimed(call, named)
             elif handle:
-                tool = without_handle(tool)
                 port = self._sessions.claim(handle)
             else:
                 session = await self._sessions.begin_unclaimed(spec)
@@ -127,7 +134,7 @@ class Modern:
         try:
             return self._sessions.claim(named)
         except SessionNotFoundError as error:
-            raise McpError(INVALID_PARAMS, error.message, call_id=call.id) from error
+            raise McpError(SESSION_NOT_FOUND, error.message, call_id=call.id) from error
 
     async def _in_transient(self, call: Call, spec: EnvironmentSpec, operation: Operation) -> Told:
         """Asks an environment that is built for this call alone, since no session is meant."""

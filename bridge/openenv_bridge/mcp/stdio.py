@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 
 from openenv_bridge.mcp import messages
+from openenv_bridge.mcp.codec import HANDLE_META, OBSERVATION_URI
 from openenv_bridge.mcp.envelope import (
     METHOD_HEADER,
     NAME_HEADER,
@@ -19,6 +20,7 @@ from openenv_bridge.mcp.envelope import (
 )
 from openenv_bridge.mcp.legacy import SESSION_HEADER
 from openenv_bridge.mcp.messages import SESSION_ERROR, Answer, Call, CallId, McpError, Notification
+from openenv_bridge.mcp_methods import CLOSE
 from openenv_grpc.types import JsonValue
 
 Write = Callable[[bytes], None]
@@ -33,6 +35,7 @@ class Relay:
         self._url = url
         self._write = write
         self._session: dict[str, str] = {}  # the headers that name it
+        self._handle = ""  # what names it in versions without such headers
         self._initialize: Call | None = None
         self._beginning = asyncio.Lock()  # one session begins in the place of one that was lost
         self._calls: dict[CallId, asyncio.Task[None]] = {}
@@ -61,6 +64,7 @@ class Relay:
                 # All others need the session that this begins.
                 self._write(await self._begin(message))
             case Call():
+                message = await self._in_session(message)
                 task = group.create_task(self._send(message))
                 self._calls[message.id] = task
                 task.add_done_callback(lambda _: self._calls.pop(message.id, None))
@@ -70,6 +74,32 @@ class Relay:
                 group.create_task(self._send(message))
             case Answer():
                 return  # nothing was asked of the client
+
+    async def _in_session(self, call: Call) -> Call:
+        """Has a call of a version without sessions mean one all the same: this client's."""
+        if not isinstance(call.meta.get(VERSION_META), str):
+            return call
+        if not self._handle:
+            self._handle = await self._begun(call)
+        if not self._handle:
+            return call  # the server tells what is wrong
+        meta = {HANDLE_META: self._handle, **call.meta}
+        return Call(id=call.id, method=call.method, params={**call.params, "_meta": meta})
+
+    async def _begun(self, call: Call) -> str:
+        """Begins a session by reading its first observation; returns its handle or empty text."""
+        params = {"uri": OBSERVATION_URI, "_meta": call.meta}
+        read = Call(id=0, method="resources/read", params=params)
+        try:
+            async with self._http.post(self._url, **_body(read)) as response:
+                answer = messages.parse(await response.read())
+        except (aiohttp.ClientError, TimeoutError, McpError):
+            return ""
+        match answer:
+            case {"result": {"contents": [{"_meta": {**meta}}]}}:
+                return str(meta.get(HANDLE_META, ""))
+            case _:
+                return ""
 
     def _hang_up(self, call_id: JsonValue) -> None:
         """Cancels a call of a version in which that is done by closing the response."""
@@ -113,6 +143,8 @@ class Relay:
                 async for event in _events(response):
                     self._write(event)
             else:
+                if response.status == 404 and HANDLE_META in message.meta:
+                    self._handle = ""  # it is gone; the next call begins another
                 content = await response.read()
                 self._write(self._checked(message, content, response.status))
 
@@ -140,11 +172,15 @@ class Relay:
         return messages.error(call.id, SESSION_ERROR, told)
 
     async def _end(self) -> None:
-        if not self._session:
-            return
         try:
-            async with self._http.delete(self._url, headers=self._session):
-                return
+            if self._session:
+                async with self._http.delete(self._url, headers=self._session):
+                    return
+            if self._handle:
+                params: dict[str, JsonValue] = {"session_id": self._handle}
+                closing = Call(id=0, method=CLOSE, params=params)
+                async with self._http.post(self._url, **_body(closing)):
+                    return
         except (aiohttp.ClientError, TimeoutError):
             return  # the server is gone, and the session with it
 
