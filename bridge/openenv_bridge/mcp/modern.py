@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from aiohttp import web
 
@@ -37,7 +36,7 @@ from openenv_bridge.responses import json_response
 from openenv_grpc.access import Principal, tools_session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
-from openenv_grpc.operations import Operation
+from openenv_grpc.operations import Operation, ToolCall
 from openenv_grpc.sessions import SessionHost, SessionPort
 from openenv_grpc.types import JsonValue
 
@@ -106,19 +105,29 @@ class Modern:
         tool = without_handle(tool)
         answering = Answering(id=call.id, modern=True)
         try:
-            if named:
-                port = self._claimed(call, named)
-            elif handle:
-                port = self._sessions.claim(handle)
-            else:
-                session = await self._sessions.begin_unclaimed(spec)
-                port = session.port
-                answering = dataclasses.replace(answering, begun=port.id, first=session.first)
+            if not (named or handle):
+                return await self._call_anew(call, spec, tool)
+            port = self._claimed(call, named) if named else self._sessions.claim(handle)
         except SessionNotFoundError as error:
             return at_once(tool_error(answering, f"{error.message}. Call without it to begin anew"))
         except OpenEnvError as error:
             raise McpError(SESSION_ERROR, error.message, call_id=call.id) from error
         return _exchange(call, port, methods.tool_operation(tool, answering))
+
+    async def _call_anew(self, call: Call, spec: EnvironmentSpec, tool: ToolCall) -> Told:
+        """Calls a tool in a session that begins with the call, unless there is no such tool."""
+        session = await self._sessions.begin_unclaimed(spec)
+        answering = Answering(id=call.id, modern=True, begun=session.port.id, first=session.first)
+
+        async def told() -> Told:
+            operation = methods.tool_operation(tool, answering)
+            async with aclosing(_exchange(call, session.port, operation)) as exchanged:
+                async for each in exchanged:
+                    if isinstance(each, Answered) and _status(each) != 200:
+                        await self._sessions.end(session)
+                    yield each
+
+        return told()
 
     async def _begin(self, answering: Answering, spec: EnvironmentSpec) -> Told:
         """Answers a read of the first observation: that of a session which begins with it."""
