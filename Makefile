@@ -70,6 +70,10 @@ check: lint types breaking ## all checks that only read
 test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
 
+.PHONY: conformance
+conformance: install ## check MCP by its own conformance tool and by clients from npm
+	$(BIN)/pytest tests/conformance $(TESTS)
+
 .PHONY: bench
 bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH)
