@@ -8,7 +8,7 @@ import secrets
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, BinaryIO
 from urllib.parse import urlsplit
@@ -154,13 +154,20 @@ async def _relay(door: _Door, output: BinaryIO) -> None:
 async def _lines(source: BinaryIO) -> AsyncIterator[bytes]:
     """Yields lines as they come. A daemon reads them, since nothing else ends a blocked read."""
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    number = source.fileno()  # a daemon that reads `source` itself would hold its lock at exit
 
     def read() -> None:
-        for line in iter(source.readline, b""):
-            loop.call_soon_threadsafe(queue.put_nowait, line)
-        loop.call_soon_threadsafe(queue.put_nowait, b"")
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            while chunk := os.read(number, 65_536):
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            loop.call_soon_threadsafe(chunks.put_nowait, b"")
 
     threading.Thread(target=read, name="openenv stdin", daemon=True).start()
-    while line := await queue.get():
-        yield line
+    rest = b""
+    while chunk := await chunks.get():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
