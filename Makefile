@@ -77,6 +77,10 @@ test: install languages packets $(STAMPS)/reference ## run the tests (TESTS='-k 
 soak: install ## run the tests that take minutes (SOAK_MINUTES=10)
 	$(BIN)/pytest -m soak $(TESTS)
 
+.PHONY: conformance
+conformance: install ## check MCP by its own conformance tool and by clients from npm
+	$(BIN)/pytest tests/conformance $(TESTS)
+
 .PHONY: bench
 bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH)

@@ -21,6 +21,7 @@ from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
 from openenv_bridge.index import IndexRoute
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
 from openenv_bridge.prometheus import MetricsRoute
@@ -101,7 +102,9 @@ class Bridge:
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
             leases = Leases(self._host, attachment)
-            app = self._application(leases)
+            mcp_sessions = McpSessions(self._host, attachment)
+            stack.push_async_callback(mcp_sessions.stop)
+            app = self._application(leases, mcp_sessions)
             runner = web.AppRunner(
                 app,
                 access_log=None,
@@ -113,7 +116,7 @@ class Bridge:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             stack.push_async_callback(self._sockets.close_all)
-            watching = asyncio.create_task(self._watch(leases))
+            watching = asyncio.create_task(self._watch(leases, mcp_sessions))
             stack.push_async_callback(_cancel, watching)
             await self._listen(runner, stack)
             self._stack = stack.pop_all()
@@ -128,7 +131,7 @@ class Bridge:
         """Stops."""
         await self._stack.aclose()
 
-    async def _watch(self, leases: Leases) -> None:
+    async def _watch(self, leases: Leases, mcp_sessions: McpSessions) -> None:
         """Looks after peers that have gone without a word, until cancelled."""
         interval_s, timeout_s = self._ping_interval_s or PING_INTERVAL_S, self._ping_timeout_s
         waited_s = 0.0
@@ -140,6 +143,7 @@ class Bridge:
                 await self._sockets.check_all()
                 waited_s = timeout_s
             leases.end_idle()
+            mcp_sessions.end_idle()
 
     async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:
         if self._unix_path is not None:
@@ -149,7 +153,7 @@ class Bridge:
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
-    def _application(self, leases: Leases) -> web.Application:
+    def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
             middlewares=[counting(self._host.metrics.doors), plain_errors],
             client_max_size=self._max_message_bytes,
@@ -157,6 +161,7 @@ class Bridge:
         doors = Doors(
             self._host,
             leases,
+            mcp_sessions,
             self._sockets,
             self._access,
             max_message_bytes=self._max_message_bytes,
