@@ -30,10 +30,9 @@ Target = str | App | EnvironmentDefinition
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
+MAX_BEAT_S = 86_400.0
 MAX_SNAPSHOTS = 1_000
 MAX_SNAPSHOT_BYTES = 256 * 2**20
-
-MAX_BEAT_S = 86_400.0
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
@@ -330,9 +329,10 @@ class Server:
         """Lists where an environment is reached, by protocol."""
         doors = []
         if self.grpc_address is not None:
-            doors.append(("grpc", self.grpc_address))
+            doors.append(("grpc", addresses.reachable(self.grpc_address)))
         if self._unix is not None:
-            doors.append(("grpc", f"unix:{self._unix}"))
+            # Whole: who asks may be in another folder.
+            doors.append(("grpc", f"unix:{self._unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
@@ -397,6 +397,7 @@ async def _serve_until_signal(
     options: ServerOptions,
 ) -> None:
     server = Server(*targets, **options)
+    await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
             if on_ready is not None:

@@ -386,3 +386,10 @@ async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
 def test_useless_arguments_are_refused_at_construction(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         GenericEnvClient(**arguments)
+
+
+def test_a_plain_with_says_what_to_write_instead() -> None:
+    client = GenericEnvClient("grpc://127.0.0.1:1")
+
+    with pytest.raises(TypeError, match=r"async with GenericEnvClient.*\.sync\(\)"), client:
+        pass

@@ -184,7 +184,7 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
-        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+        if self.watch is not None and _is_an_agents(operation):
             deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused)
 
@@ -378,8 +378,11 @@ class Session:
         if error is None and self._snapshot is not None and not self.is_over:
             self._use(pending, restoring(self._snapshot.content), self._restored)
             return
-        name = self.spec.factory_name
-        self._stands(pending, None if error is None else verdicts.not_built(name, error))
+        if error is None:
+            self._stands(pending, None)
+            return
+        redact = self._home.settings.redact_errors
+        self._stands(pending, verdicts.not_built(self.spec.factory_name, error, redact=redact))
 
     def _restored(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
         self._snapshot = None
@@ -492,3 +495,8 @@ class Session:
 
     def _log(self, event: str, *facts: object) -> None:
         logger.log(logging.DEBUG if self.transient else logging.INFO, event, self.id, *facts)
+
+
+def _is_an_agents(operation: Operation) -> bool:
+    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
+    return operation.kind is Kind.CALL_TOOL and operation.request_id is None

@@ -29,6 +29,7 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
+from openenv_grpc.stream.counting import check_count
 from openenv_grpc.stream.incoming import read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
@@ -42,7 +43,7 @@ from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
 FEATURES = (
-    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
 )  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
@@ -71,6 +72,7 @@ async def serve_stream(
 
     Raises:
         ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+        MessageTooLargeError: the client sent more operations in a message than the limits allow.
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
@@ -165,6 +167,7 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
+        check_count(data, self._limits.max_operations_per_message)
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:
