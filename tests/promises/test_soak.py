@@ -137,19 +137,19 @@ class Crowd:
 
 async def settled(served: ServedProcess) -> Usage:
     """Waits until the server has no sessions, and what it has besides memory stays as it is."""
-    same, last = 0, usage(served)
-    try:
-        async with asyncio.timeout(SETTLE_S):
-            while same < 20:
-                async with administer(f"grpc://{served.address('grpc')}") as administration:
-                    left = await administration.list_sessions()
-                seen = usage(served)
-                steady = replace(seen, memory_kib=0) == replace(last, memory_kib=0)
-                same = same + 1 if steady and not left else 0
-                last = seen
-                await asyncio.sleep(0.25)
-    except TimeoutError:
-        pytest.fail(f"the server does not settle: {last}, sessions {left}")
+    same, last, left = 0, usage(served), []
+    async with administer(f"grpc://{served.address('grpc')}", timeout_s=2 * SETTLE_S) as operator:
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                while same < 20:
+                    left = await operator.list_sessions()
+                    seen = usage(served)
+                    steady = replace(seen, memory_kib=0) == replace(last, memory_kib=0)
+                    same = same + 1 if steady and not left else 0
+                    last = seen
+                    await asyncio.sleep(0.25)
+        except TimeoutError:
+            pytest.fail(f"the server does not settle: {last}, sessions {left}")
     return last
 
 
