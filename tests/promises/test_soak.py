@@ -18,7 +18,7 @@ from grpc.aio import AioRpcError
 
 from openenv_grpc.client import EnvClient
 from openenv_grpc.client.administration import administer
-from openenv_grpc.errors import OpenEnvError, UnavailableError
+from openenv_grpc.errors import OpenEnvError, SessionClosedError, UnavailableError
 from openenv_grpc.types import State
 from tests.exactly_once.counting import Tally, Token
 from tests.exactly_once.proxy import Proxy, proxied
@@ -103,8 +103,7 @@ class Crowd:
 
     async def _live(self, number: int) -> None:
         while time.monotonic() < self._end:
-            with contextlib.suppress(UnavailableError):  # cut before there was a session
-                await self._session(number)
+            await self._session(number)
 
     async def _session(self, number: int) -> None:
         source = self._random
@@ -115,7 +114,12 @@ class Crowd:
             resume_window_s=source.choice((0, 1, 60)),
             headers={"x-link": str(number % 16)},
         )
-        await client.connect()
+        try:
+            await client.connect()
+        except (UnavailableError, SessionClosedError):  # cut or killed before it was there
+            self.done["not opened"] += 1
+            await client.close()
+            return
         self.done["sessions"] += 1
         kept_by_window = client._resume_window_s == 60
         try:
