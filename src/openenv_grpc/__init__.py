@@ -1,6 +1,7 @@
 """Environments for training agents, served over gRPC, WebSocket, HTTP and MCP: the public face."""
 
 from openenv_grpc.app import create_app, create_fastapi_app, create_web_interface_app
+from openenv_grpc.arrays import Array
 from openenv_grpc.client import (
     EnvClient,
     GenericAction,
@@ -52,6 +53,7 @@ from openenv_grpc.types import (
 
 __all__ = [
     "Action",
+    "Array",
     "CallToolAction",
     "CallToolObservation",
     "CompositeTransform",
