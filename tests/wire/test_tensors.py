@@ -67,7 +67,8 @@ def test_big_endian_and_strided_arrays_travel_little_endian_and_dense() -> None:
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_BOOL, shape=[2], data=b"\1\2"),
     ],
     ids=[
-        "no_type", "too_few_bytes", "negative", "two_negatives", "two_gigabytes", "overflow", "empty_overflow",
+        "no_type", "too_few_bytes", "negative", "two_negatives", "two_gigabytes", "overflow",
+        "overflow_without_elements",
         "too_many_dimensions", "raw_of_other_length", "unknown_type", "neither_true_nor_false",
     ],
 )  # fmt: skip
