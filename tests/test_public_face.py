@@ -21,7 +21,7 @@ FACE = """
     ListToolsObservation MCPEnvironment MCPToolClient Media Message ModelTokenizer NullTransform
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
     SessionNotFoundError State StepResult SyncEnvClient TaskProvider Tool ToolError
-    ToolErrorType ToolOutcome Transform UnavailableError __version__ create_app
+    ToolErrorType ToolOutcome Transform UnavailableError VectorEnvClient __version__ create_app
     create_fastapi_app create_web_interface_app serve tool
 """
 

@@ -8,6 +8,7 @@ from openenv_grpc.client import (
     GenericEnvClient,
     MCPToolClient,
     SyncEnvClient,
+    VectorEnvClient,
 )
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
@@ -97,6 +98,7 @@ __all__ = [
     "ToolOutcome",
     "Transform",
     "UnavailableError",
+    "VectorEnvClient",
     "__version__",
     "create_app",
     "create_fastapi_app",

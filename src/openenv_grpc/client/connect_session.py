@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 from openenv_grpc.client import operations
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.link import STEADY_S, Link, Stream
+from openenv_grpc.client.outcome_place import OutcomePlace
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
     Evaluation,
+    Place,
     answer_within,
     gone,
     no_answer,
@@ -24,12 +26,11 @@ from openenv_grpc.client.tool_calls import (
     call_by_step,
     list_by_step,
 )
-from openenv_grpc.client.unanswered import Pending, Unanswered
+from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
-    TooManyOperationsError,
     UnavailableError,
 )
 from openenv_grpc.stream import varint
@@ -129,6 +130,14 @@ class ConnectSession:
         outcome = await self._ask(operation, what="step", timeout_s=timeout_s)
         return operations.observed(outcome.step)
 
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(operations.reset_episode(keywords), OutcomePlace(place, self._failure))
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(operations.step(action, {}), OutcomePlace(place, self._failure))
+
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.get_state(), what="state")
@@ -216,15 +225,6 @@ class ConnectSession:
         if self.lost is not None:
             raise gone(self.lost)
 
-    def _check_room(self) -> None:
-        """Refuses what the server would refuse, before it uses up an id."""
-        limit = self._link.limits.operations_limit
-        if 0 < limit <= len(self._unanswered):
-            raise TooManyOperationsError(
-                f"{limit} operations of this session are in flight, those included that were given "
-                "up; wait for an answer first"
-            )
-
     async def _ask(
         self,
         operation: session_pb2.Operation,
@@ -234,32 +234,41 @@ class ConnectSession:
         limit_s: float | None = None,
         cancels: bool = True,
     ) -> session_pb2.Outcome:
+        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
+        pending = self._post(operation, answer, timeout_s=timeout_s)
+        if timeout_s is not None:
+            limit_s = timeout_s + SLACK_S
+        limit_s = limit_s or self._message_timeout_s
+        try:
+            outcome = await answer_within(answer, limit_s, what=what)
+        except asyncio.CancelledError:
+            if cancels:
+                pending.cancelled = True
+                self._cancel(operation.request_id)
+            raise
+        if outcome.HasField("error"):
+            raise self._failure(outcome)
+        return outcome
+
+    def _post(
+        self, operation: session_pb2.Operation, answer: Answer, *, timeout_s: float | None = None
+    ) -> Pending:
+        """Sends an operation under the next number."""
         self._check()
-        self._check_room()
+        self._unanswered.check_room(self._link.limits.operations_limit)
         request_id = self._last_id + 1
         operation.request_id = request_id
         operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
-            limit_s = timeout_s + SLACK_S
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, self._loop.create_future())
+        pending = Pending(data, answer)
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
-        limit_s = limit_s or self._message_timeout_s
-        try:
-            outcome = await answer_within(pending.answer, limit_s, what=what)
-        except asyncio.CancelledError:
-            if cancels:
-                pending.cancelled = True
-                self._cancel(request_id)
-            raise
-        if outcome.HasField("error"):
-            raise self._failure(outcome)
-        return outcome
+        return pending
 
     def _send(self, data: bytes) -> bool:
         """Sends an operation, if there is a stream; tells whether there was."""

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import Evaluation
@@ -31,6 +31,17 @@ _EXIT_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 4.0
 
 
+class _Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+class _Blocking(Protocol):
+    """A blocking client, as the background sees it."""
+
+    @property
+    def async_client(self) -> _Closing: ...
+
+
 class _BackgroundLoop:
     """One event loop on one daemon thread, for all blocking clients of the process."""
 
@@ -39,7 +50,7 @@ class _BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process_id = 0
-        self.clients: weakref.WeakSet[SyncEnvClient[Any, Any, Any]] = weakref.WeakSet()
+        self.clients: weakref.WeakSet[_Blocking] = weakref.WeakSet()
 
     def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Runs a coroutine and waits for it. Interrupting the wait cancels it."""
@@ -100,7 +111,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-_background = _BackgroundLoop()
+background = _BackgroundLoop()
+"""Where all blocking clients of the process run."""
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
@@ -114,7 +126,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     def __init__(self, async_client: EnvClient[ActT, ObsT, StateT]) -> None:
         """Wraps a client that no event loop has used yet."""
         self._client = async_client
-        _background.clients.add(self)
+        background.clients.add(self)
 
     @property
     def async_client(self) -> EnvClient[ActT, ObsT, StateT]:
@@ -128,40 +140,40 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def connect(self) -> Self:
         """Opens the session."""
-        _background.run(self._client.connect())
+        background.run(self._client.connect())
         return self
 
     def reset(self, **kwargs: JsonValue) -> StepResult[ObsT]:
         """Starts an episode."""
-        return _background.run(self._client.reset(**kwargs))
+        return background.run(self._client.reset(**kwargs))
 
     def step(self, action: ActT, **kwargs: JsonValue) -> StepResult[ObsT]:
         """Applies an action."""
-        return _background.run(self._client.step(action, **kwargs))
+        return background.run(self._client.step(action, **kwargs))
 
     def state(self) -> StateT:
         """Reads the environment's state."""
-        return _background.run(self._client.state())
+        return background.run(self._client.state())
 
     def evaluate(self) -> Evaluation:
         """Asks for the verdict without a step."""
-        return _background.run(self._client.evaluate())
+        return background.run(self._client.evaluate())
 
     def agent_access(self) -> AgentAccess:
         """Tells what the session's agent needs."""
-        return _background.run(self._client.agent_access())
+        return background.run(self._client.agent_access())
 
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client of the same kind, closed with this one."""
-        return SyncEnvClient(_background.run(self._client.new_session()))
+        return SyncEnvClient(background.run(self._client.new_session()))
 
     def disconnect(self) -> None:
         """Ends the session."""
-        _background.run(self._client.disconnect())
+        background.run(self._client.disconnect())
 
     def close(self) -> None:
         """Ends everything."""
-        _background.run(self._client.close())
+        background.run(self._client.close())
 
     def __enter__(self) -> Self:
         """Connects. Stops the provider if that fails, since nobody will leave the block."""
@@ -190,6 +202,6 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
 def _blocking(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _background.run(method(*args, **kwargs))
+        return background.run(method(*args, **kwargs))
 
     return call
