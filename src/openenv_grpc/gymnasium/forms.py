@@ -71,8 +71,8 @@ def dict_form(parts: Mapping[str, Form]) -> Form:
 
 
 def _tuple_form(parts: Sequence[Form]) -> Form:
-    def encode(value: Any) -> list[Any]:
-        return [form.encode(part) for form, part in zip(parts, value, strict=True)]
+    def encode(value: Any) -> tuple[Any, ...]:
+        return tuple(form.encode(part) for form, part in zip(parts, value, strict=True))
 
     def decode(value: Any) -> tuple[Any, ...]:
         return tuple(form.decode(part) for form, part in zip(parts, value, strict=True))
