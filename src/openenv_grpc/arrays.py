@@ -115,20 +115,19 @@ class _Kind:
             array = self._of_numbers(value)
         else:
             array = _of_foreign(value)
-        if array.dtype.name not in (self.dtype, numpy_dtype(self.dtype).name):
+        dtype = numpy_dtype(self.dtype)
+        if array.dtype != dtype and array.dtype.newbyteorder("=") != dtype:
             raise PydanticCustomError(
                 "array_dtype",
                 "The array has elements of {found}, not of {dtype}; convert it",
                 {"found": array.dtype.name, "dtype": self.dtype},
             )
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
         self._check_shape(array.shape)
-        return array
+        return array if array.dtype.isnative else array.astype(dtype)
 
     def _check_shape(self, found: Sequence[int]) -> None:
         shape = self.shape
-        if shape is None:
+        if shape is None or shape == found:
             return
         fits = len(found) == len(shape) and all(
             length in (None, actual) for length, actual in zip(shape, found, strict=True)
@@ -261,11 +260,17 @@ def view(data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
     import numpy
 
-    return numpy.frombuffer(data, numpy_dtype(dtype).newbyteorder("<")).reshape(tuple(shape))
+    return numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
 
 
-def numpy_dtype(name: str) -> Any:
+@functools.cache
+def numpy_dtype(name: str, *, little: bool = False) -> Any:
     """Returns numpy's type of that name; bit patterns for `bfloat16` without ml_dtypes."""
+    dtype = _numpy_dtype(name)
+    return dtype.newbyteorder("<") if little else dtype
+
+
+def _numpy_dtype(name: str) -> Any:
     import numpy
 
     if name == "bfloat16":
@@ -279,11 +284,12 @@ def numpy_dtype(name: str) -> Any:
 
 def size_of(shape: Sequence[int], dtype: str) -> int | None:
     """Returns the bytes of an array; `None` if no array has that shape."""
-    if len(shape) > MAX_DIMENSIONS or any(length < 0 for length in shape):
+    if len(shape) > MAX_DIMENSIONS or (shape and min(shape) < 0):
         return None
-    if math.prod(length or 1 for length in shape) * ITEM_BYTES[dtype] > MAX_BYTES:
-        return None
-    return math.prod(shape) * ITEM_BYTES[dtype]
+    item_bytes = ITEM_BYTES[dtype]
+    size_bytes = math.prod(shape) * item_bytes
+    spanned = size_bytes or math.prod(filter(None, shape)) * item_bytes
+    return size_bytes if spanned <= MAX_BYTES else None
 
 
 def integer_range(dtype: str) -> tuple[int, int] | None:

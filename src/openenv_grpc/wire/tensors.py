@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,17 @@ _TYPES = {name: data_type for data_type, name in _NAMES.items()}
 def is_array(value: object) -> bool:
     """Tells whether a value is a numpy array that a tensor can carry."""
     numpy = sys.modules.get("numpy")  # where it was never imported there are no arrays
-    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.name in _TYPES
+    return (
+        numpy is not None
+        and isinstance(value, numpy.ndarray)
+        and _data_type(value.dtype) is not None
+    )
+
+
+@functools.cache
+def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
+    """Returns the data type of numpy's; a look at its name takes microseconds."""
+    return _TYPES.get(dtype.name)
 
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
@@ -45,10 +56,11 @@ def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | byte
         message.shape.append(len(value))
         message.data = bytes(value)
         return
-    message.data_type = _TYPES[value.dtype.name]
+    dtype = value.dtype
+    message.data_type = _TYPES[dtype.name] if (known := _data_type(dtype)) is None else known
     message.shape.extend(value.shape)
-    if value.dtype.byteorder == ">" or (sys.byteorder == "big" and value.dtype.byteorder == "="):
-        value = value.astype(value.dtype.newbyteorder("<"))
+    if dtype.byteorder == ">" or (sys.byteorder == "big" and dtype.byteorder == "="):
+        value = value.astype(dtype.newbyteorder("<"))
     message.data = value.tobytes()
 
 
