@@ -382,6 +382,9 @@ def serve(
     Raises:
         ConfigurationError: an environment, an option or a port is not to be had.
     """
+    from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
+
+    keep_blocks()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
         runner.run(_serve_until_signal(targets, on_ready, options))
