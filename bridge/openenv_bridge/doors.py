@@ -6,7 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, SUBPROTOCOL, serve_binary
+from openenv_bridge.binary_ws import (
+    MAX_MESSAGE_BYTES,
+    PROGRESS_INTERVAL_S,
+    SUBPROTOCOL,
+    serve_binary,
+)
 from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
@@ -38,12 +43,14 @@ class Doors:
         access: Access,
         *,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        progress_interval_s: float = PROGRESS_INTERVAL_S,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
         self._access = access
         self._max_message_bytes = max_message_bytes
+        self._progress_interval_s = progress_interval_s
         self._mcp = McpDialects(host, mcp_sessions, McpHttp(host, leases, access), access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
@@ -59,7 +66,13 @@ class Doors:
                 max_message_bytes=limit,
                 protocols=(SUBPROTOCOL,),
             ) as socket:
-                await serve_binary(socket, self._host, self._access, max_message_bytes=limit)
+                await serve_binary(
+                    socket,
+                    self._host,
+                    self._access,
+                    max_message_bytes=limit,
+                    progress_interval_s=self._progress_interval_s,
+                )
         else:
             async with self._accept_json(request, "ws") as socket:
                 await serve_json(

@@ -9,7 +9,13 @@ from openenv_grpc.client import (
     SyncEnvClient,
 )
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
+from openenv_grpc.environment import (
+    Environment,
+    Message,
+    ModelTokenizer,
+    SnapshotProvider,
+    TaskProvider,
+)
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
     ConfigurationError,
@@ -46,6 +52,7 @@ from openenv_grpc.tools import (
 from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
 from openenv_grpc.types import (
     Action,
+    Budgets,
     ConcurrencyConfig,
     EnvironmentMetadata,
     Observation,
@@ -56,6 +63,7 @@ from openenv_grpc.types import (
 
 __all__ = [
     "Action",
+    "Budgets",
     "CallToolAction",
     "CallToolObservation",
     "CompositeTransform",
@@ -89,6 +97,7 @@ __all__ = [
     "ServerMode",
     "SessionCapacityError",
     "SessionNotFoundError",
+    "SnapshotProvider",
     "State",
     "StepResult",
     "SyncEnvClient",

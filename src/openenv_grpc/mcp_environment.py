@@ -7,11 +7,13 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import TypeVar as TypeVarWithDefault
 
+from openenv_grpc.code_mode import Callables, CodeLimits, run_code
 from openenv_grpc.environment import Environment
 from openenv_grpc.errors import (
     DeadlineExceededError,
@@ -76,7 +78,11 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
         ValueError: a tool has a reserved name.
     """
 
+    CODE_LIMITS: ClassVar[CodeLimits] = CodeLimits()
+    """What code may use that `execute_code` runs."""
+
     mcp_server: Any = None
+    _runs_code = False
     _mode: ServerMode = ServerMode.SIMULATION  # set by the server that runs the environment
 
     def __init__(
@@ -178,6 +184,48 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
             f"{type(self).__name__} has tools alone: its actions are list_tools and call_tool, and "
             f"{type(action).__name__} is neither. An environment that has other actions besides "
             "applies them in _step_impl"
+        )
+
+    @property
+    def supports_code_mode(self) -> bool:
+        """Whether `execute_code` works: always."""
+        return True
+
+    def get_callables(self) -> dict[str, Callable[..., Any]]:
+        """Returns the tools as functions, which raise if the tool fails."""
+        return Callables(self.call_tool).functions(self.list_tools())
+
+    def execute_code(self, code: str, timeout_s: float | None = None) -> Observation:
+        """Runs Python in a process of its own, with the tools as functions.
+
+        The tools run here, on the thread of the caller. `metadata` has `result`, what the code's
+        variable of that name holds, or `error`; and `stdout`, if something was printed. The reward
+        is what the tools have earned, and the episode is over if one of them ended it.
+        `CODE_LIMITS` says how much time and memory the code has.
+
+        Raises:
+            RuntimeError: a tool that code calls runs code itself.
+        """
+        if self._runs_code:
+            raise RuntimeError("code cannot run code: a tool that it calls has called execute_code")
+        limits = self.CODE_LIMITS
+        if timeout_s is not None:
+            limits = replace(limits, timeout_s=timeout_s)
+        callables = Callables(partial(self.call_tool, timeout_s=limits.timeout_s))
+        self._runs_code = True
+        try:
+            outcome = run_code(code, callables.functions(self.list_tools()), limits)
+        finally:
+            self._runs_code = False
+        failed = outcome.error is not None
+        metadata = {"error": outcome.error} if failed else {"result": outcome.result}
+        if outcome.stdout:
+            metadata["stdout"] = outcome.stdout
+        return Observation(
+            metadata=metadata,
+            reward=callables.reward,
+            done=callables.terminated or callables.truncated,
+            truncated=callables.truncated and not callables.terminated,
         )
 
     @asynccontextmanager

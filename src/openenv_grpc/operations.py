@@ -38,9 +38,12 @@ class Kind(enum.Enum):
     GET_PROMPT = "get_prompt"
     TASKS = "tasks"
     METADATA = "metadata"
+    SNAPSHOT = "snapshot"
+    RESTORE = "restore"
+    """The engine's own: part of opening a session by a snapshot. No door asks for it."""
 
 
-TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE})
+TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
 
 
@@ -170,6 +173,14 @@ class Evaluated:
 
 
 @dataclass(slots=True, kw_only=True)
+class Saved:
+    """What came of `Kind.SNAPSHOT`."""
+
+    snapshot_id: str
+    size_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
 class Closed:
     """What came of `Kind.CLOSE`."""
 
@@ -197,6 +208,7 @@ Result = (
     | Observed
     | StateRead
     | Evaluated
+    | Saved
     | Closed
     | ToolsListed
     | ToolAnswer

@@ -55,6 +55,7 @@ ROUTES = {
     "POST /mcp/": TOOLS,
     "POST /toolbox/mcp": TOOLS,
     "GET /mcp": TOOLS,
+    "GET /": CATALOG,
     "GET /metadata": CATALOG,
     "GET /schema": CATALOG,
     "GET /toolbox/metadata": CATALOG,

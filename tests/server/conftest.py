@@ -22,6 +22,7 @@ from tests.environments import (
     Failing,
     Gates,
     Library,
+    Lonely,
     NotBuilt,
     Slow,
     Tasks,
@@ -100,6 +101,11 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
     definitions.append(
         EnvironmentDefinition(
             factory=Library, action_type=Action, observation_type=Observation, name="library"
+        )
+    )
+    definitions.append(
+        EnvironmentDefinition(
+            factory=Lonely, action_type=Count, observation_type=Counted, name="lonely"
         )
     )
     async with SessionManager(definitions) as manager:

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from openenv_grpc.client import operations, tool_results
-from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
-from openenv_grpc.client.remote_session import (
-    CLOSE_TIMEOUT_S,
-    Evaluation,
-    answer_within,
-    gone,
-)
+from openenv_grpc.client.listening import Listening
+from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
+from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -26,12 +25,9 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import durations, status
-
-AGENT_ACCESS = "agent_access"
-"""The feature of servers that mint access for agents."""
+from openenv_grpc.wire import budgets, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -52,14 +48,18 @@ class ConnectSession:
         *,
         release: Callable[[], Awaitable[None]],
         target: str,
-        message_timeout_s: float,
+        limits: TimeLimits,
         resume_window_s: float | None,
+        queue_timeout_s: float,
+        audience: Audience,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
-        self._message_timeout_s = message_timeout_s
+        self.limits = limits
+        self._listening = Listening(audience, link.limits.features, target=target)
         self._loop = asyncio.get_running_loop()
+        self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
         self._key = secrets.token_urlsafe(24)
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
@@ -77,34 +77,40 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str) -> None:
+    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        offered = AGENT_ACCESS in self._link.limits.features
+        features = self._link.limits.features
+        offered = AGENT_ACCESS in features
         operation = operations.open_session(
             environment,
             agent_access=offered,
             resume_key=self._key,
             resume_window_s=self._window_s,
+            queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
+            progress=self._listening.progress,
+            events=self._listening.events,
+            snapshot_id=snapshot_id,
         )
-        opened = (await self._ask(operation, what="open")).open
+        answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
+        opened = answered.open
         self._id = opened.session_id
-        granted = opened.HasField("resume_window")
-        self._window_s = (
-            durations.read_duration(opened.resume_window, what="resume_window") if granted else None
-        )
+        self.limits.budgets = budgets.read_budgets(opened.budgets)
+        self._window_s = operations.granted_window_s(opened)
         if offered:
-            self._agent_access = AgentAccess(
-                url=opened.agent_access.mcp_url,
-                token=opened.agent_access.token,
-                session_id=opened.session_id,
-            )
+            self._agent_access = operations.agent_access(opened)
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `RemoteSession`."""
+        return self.limits.budgets
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
-        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s)
+        limit_s = self.limits.reset_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.reset_episode)
 
     async def step(
@@ -116,7 +122,8 @@ class ConnectSession:
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.step(action, keywords)
-        outcome = await self._ask(operation, what="step", timeout_s=timeout_s)
+        limit_s = self.limits.step_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
 
     async def state(self) -> dict[str, Any]:
@@ -128,6 +135,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        outcome = await self._ask(operations.snapshot(), what="snapshot")
+        return outcome.snapshot.snapshot_id
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
@@ -153,7 +165,7 @@ class ConnectSession:
         try:
             if self.lost is None:
                 await self._ask(
-                    operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S, cancels=False
+                    operations.close(), what="close", limit_s=self.limits.close_s, cancels=False
                 )
             settled = True
         except OpenEnvError as error:
@@ -165,6 +177,7 @@ class ConnectSession:
         """Ends a session whose opening failed or was given up, without waiting for the server."""
         settled = self.lost is not None
         if not settled:
+            self._cancel(OPENING_ID)  # else the `close` would wait for it
             self._send_close()
         await self._leave(settled=settled)
 
@@ -194,6 +207,7 @@ class ConnectSession:
         timeout_s: float | None = None,
         limit_s: float | None = None,
         cancels: bool = True,
+        wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
         self._check()
         self._check_room()
@@ -206,13 +220,13 @@ class ConnectSession:
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, self._loop.create_future())
+        pending = Pending(data, what, self._loop.create_future())
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
-        limit_s = limit_s or self._message_timeout_s
+        limit_s = limit_s or self.limits.other_s
         try:
-            outcome = await answer_within(pending.answer, limit_s, what=what)
+            outcome = await wait(pending.answer, limit_s, what=what)
         except asyncio.CancelledError:
             if cancels:
                 pending.cancelled = True
@@ -249,6 +263,13 @@ class ConnectSession:
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
+        if outcome.HasField("progress"):
+            self._recover()
+            if outcome.request_id == OPENING_ID:
+                self._opening.told(outcome.progress)
+            call = self._unanswered.what(outcome.request_id)
+            self._listening.hear_progress(outcome.progress, call=call)
+            return
         pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
             if self._stranded_at is not None:
@@ -260,8 +281,10 @@ class ConnectSession:
                 self._refused(status.decode_error(outcome.error))
             else:
                 self._attached()
-        elif outcome.HasField("event") and outcome.event.HasField("session_lost"):
+        elif outcome.event.HasField("session_lost"):
             self.lose(status.decode_error(outcome.event.session_lost))
+        elif outcome.HasField("event"):
+            self._listening.hear_event(outcome.event)
 
     # What becomes of the stream (`link.Traveller`)
 
@@ -273,7 +296,13 @@ class ConnectSession:
         self._prefix = b"\x08" + varint(self._number)  # field 1
         self._standing.set()
         if self._id:
-            attach = operations.attach(self._id, resume_key=self._key, control_id=_ATTACH)
+            attach = operations.attach(
+                self._id,
+                resume_key=self._key,
+                control_id=_ATTACH,
+                progress=self._listening.progress,
+                events=self._listening.events,
+            )
             self._send(attach.SerializeToString())
         else:
             self._attached()  # by the `open` among what is sent again
@@ -340,6 +369,7 @@ class ConnectSession:
         if self.lost is not None:
             return
         self.lost = error
+        self._listening.lost(error)
         self._unanswered.fail(error)
         self._quit(settled=True)
 

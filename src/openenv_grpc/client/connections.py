@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import NotSupportedError
@@ -53,7 +55,7 @@ class SharedLink:
         if self._dialling.cancelled() or self._dialling.exception() is not None:
             return False
         link = self._dialling.result().link
-        return link is not None and link.stands
+        return link is not None and link.takes_sessions
 
     async def leave(self) -> None:
         """Stops being one of its users."""
@@ -89,12 +91,16 @@ async def open_session(
     *,
     environment: str,
     connect_timeout_s: float,
-    message_timeout_s: float,
+    message_timeout_s: float | None,
     resume_window_s: float | None,
+    queue_timeout_s: float,
+    audience: Audience,
+    snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
-    Where the server can, the session outlives the loss of its connection by the window.
+    Where the server can, the session outlives the loss of its connection by the window, and waits
+    for a slot if there is none.
 
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
@@ -114,20 +120,24 @@ async def open_session(
             environment=environment,
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
+            audience=audience,
+            snapshot_id=snapshot_id,
         )
     try:
         session = ConnectSession(
             dialled.link,
             release=shared.leave,
             target=target.uri,
-            message_timeout_s=message_timeout_s,
+            limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
+            queue_timeout_s=queue_timeout_s,
+            audience=audience,
         )
     except BaseException:
         await shared.leave()
         raise
     try:
-        await session.open(environment)
+        await session.open(environment, snapshot_id=snapshot_id)
     except BaseException:
         await session.abandon()
         raise
@@ -140,9 +150,20 @@ async def _open_json(
     *,
     environment: str,
     connect_timeout_s: float,
-    message_timeout_s: float,
+    message_timeout_s: float | None,
+    audience: Audience,
+    snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
+    for asked, what in (
+        (audience.events is not None, "tells no events; leave events=True"),
+        (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
+    ):
+        if asked:
+            await shared.leave()
+            raise NotSupportedError(
+                f"{target.uri} speaks the reference's JSON protocol, which {what} out"
+            )
     if environment:
         await shared.leave()
         raise NotSupportedError(

@@ -79,9 +79,9 @@ class Link:
         self._use(stream)
 
     @property
-    def stands(self) -> bool:
-        """Whether there is a stream just now."""
-        return self._stream is not None
+    def takes_sessions(self) -> bool:
+        """Whether there is a stream just now, and its server is not about to stop."""
+        return self._stream is not None and not self._stream.connection.draining
 
     @property
     def limits(self) -> Connection:

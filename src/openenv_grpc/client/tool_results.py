@@ -36,7 +36,7 @@ def called(name: str, result: tool_pb2.ToolResult) -> JsonValue:
     return tool_answers.read_result(
         name,
         {
-            "content": [_block(content) for content in result.contents],
+            "content": [read_block(content) for content in result.contents],
             "structured_content": _wrapped(data),
             "meta": None,
             "data": data,
@@ -50,7 +50,8 @@ def _wrapped(data: JsonValue) -> JsonValue:
     return data if data is None or isinstance(data, dict) else {"result": data}
 
 
-def _block(content: tool_pb2.ToolContent) -> JsonValue:
+def read_block(content: tool_pb2.ToolContent) -> JsonValue:
+    """Returns a piece of a tool's answer as MCP writes it."""
     match content.WhichOneof("kind"):
         case "text":
             return {"type": "text", "text": content.text, "annotations": None, "meta": None}

@@ -164,7 +164,7 @@ class AgentSide:
         )
 
     def _called_by_step(self, observation: Any) -> ToolAnswer:
-        self._episodes.stepped(observation)
+        observed = self._episodes.stepped(observation)
         self._field(observation, "call", "tool_name", "CallToolObservation")
         error = observation.error
         text = str(observation.result) if error is None else error.message
@@ -173,6 +173,10 @@ class AgentSide:
             data=observation.result,
             is_error=error is not None,
             observation=observation,
+            reward=observed.reward,
+            rewards=observed.rewards,
+            terminated=observed.done and not observed.truncated,
+            truncated=observed.truncated,
         )
 
     def _field(self, observation: Any, call: str, field: str, expected: str) -> Any:

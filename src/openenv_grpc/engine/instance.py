@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from openenv_grpc.engine import adapt
+from openenv_grpc.engine import adapt, saving
 from openenv_grpc.engine.adapt import Method, Shape
 from openenv_grpc.engine.agent_side import AgentSide, Prepared
 from openenv_grpc.engine.books import Books, random_source
@@ -58,6 +58,8 @@ class Instance:
             Kind.EVALUATE: self._prepare_evaluate,
             Kind.TASKS: self._prepare_tasks,
             Kind.METADATA: self._prepare_metadata,
+            Kind.SNAPSHOT: self._prepare_snapshot,
+            Kind.RESTORE: self._prepare_restore,
             **self._agent_side.prepare,
         }
 
@@ -80,12 +82,16 @@ class Instance:
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
                 return evaluate is not None and evaluate.asynchronous
+            case Kind.SNAPSHOT:
+                return self.shape.snapshot is not None and self.shape.snapshot.asynchronous
+            case Kind.RESTORE:
+                return self.shape.restore is not None and self.shape.restore.asynchronous
             case _:
                 return False
 
     def is_at_hand(self, kind: Kind) -> bool:
         """Tells whether operations of a kind neither block nor await anything."""
-        return self.shape.on_loop and (kind is Kind.STATE or self._agent_side.is_at_hand(kind))
+        return self.shape.on_loop and (kind in saving.AT_ONCE or self._agent_side.is_at_hand(kind))
 
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
@@ -227,6 +233,18 @@ class Instance:
             case _:
                 parts, reward = {}, verdict
         return Evaluated(reward=reward, rewards=parts, done=books.done, truncated=books.truncated)
+
+    # Copies
+
+    def _prepare_snapshot(self, operation: Operation) -> Prepared:
+        call = saving.reader(self.environment, self.shape)
+        return call, partial(saving.whole, self.environment, self.books, own_rng=self._own_rng)
+
+    def _prepare_restore(self, operation: Operation) -> Prepared:
+        content = saving.begin(
+            self.environment, self.books, operation.payload, own_rng=self._own_rng
+        )
+        return saving.writer(self.environment, self.shape, content), _unchanged
 
     # What is asked of an instance that lives for one request
 

@@ -77,7 +77,7 @@ def write_tool(tool: ToolInfo) -> tool_pb2.Tool:
 
 
 def fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
-    """Fills what a tool answered, without what is the trainer's."""
+    """Fills what a tool answered, as its agent sees it."""
     message.SetInParent()
     message.failed = answer.is_error
     for block in answer.content:
