@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import grpc
 
@@ -18,7 +18,8 @@ from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
-from openenv_grpc.protection import Certificate, FilePath, protect
+from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
+from openenv_grpc.protection import Certificate, protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
@@ -32,32 +33,6 @@ MAX_MESSAGE_BYTES = 100 * 2**20
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
-
-
-class ServerOptions(TypedDict, total=False):
-    """The keyword arguments of `Server`, which tells of them."""
-
-    host: str
-    grpc_port: int | None
-    http_port: int | None
-    unix: FilePath | None
-    insecure: bool
-    tokens: str | Sequence[str] | None
-    token_file: FilePath | None
-    tls_cert: FilePath | None
-    tls_key: FilePath | None
-    tls_client_ca: FilePath | None
-    public_url: str | None
-    allowed_hosts: Sequence[str]
-    allowed_origins: Sequence[str]
-    mode: ServerMode | str | None
-    max_sessions: int | None
-    session_timeout_s: float | None
-    max_message_bytes: int
-    redact_errors: bool
-    isolation: str | None
-    worker_memory_bytes: int | None
-    drain_timeout_s: float
 
 
 class Server:
@@ -92,20 +67,17 @@ class Server:
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
-        redact_errors: bool = False,
         isolation: str | None = None,
-        worker_memory_bytes: int | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        **engine: Unpack[EngineOptions],
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
         WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
-        `inline`) come before what the environments say of themselves. `redact_errors` keeps the
-        text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
-        `drain` waits for episodes.
+        `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
+        long `drain` waits for episodes. `EngineOptions` tells of the rest.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -151,9 +123,7 @@ class Server:
         # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.engine import EngineSettings, SessionManager
 
-        settings = EngineSettings(
-            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
-        )
+        settings = EngineSettings(**engine)
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
             self._manager = SessionManager(definitions, settings)

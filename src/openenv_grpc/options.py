@@ -1,0 +1,44 @@
+"""The keyword arguments of a server, for those who pass them on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypedDict
+
+from openenv_grpc.types import ServerMode
+
+FilePath = str | os.PathLike[str]
+
+
+class EngineOptions(TypedDict, total=False):
+    """How a server runs its sessions: fields of the engine's settings, which tell the defaults."""
+
+    redact_errors: bool
+    """Keeps the text of an environment's exceptions from clients."""
+    worker_memory_bytes: int | None
+    """Limits the address space of each process of an environment that is isolated so."""
+
+
+class ServerOptions(EngineOptions, total=False):
+    """What `Server` takes, which tells of it."""
+
+    host: str
+    grpc_port: int | None
+    http_port: int | None
+    unix: FilePath | None
+    insecure: bool
+    tokens: str | Sequence[str] | None
+    token_file: FilePath | None
+    tls_cert: FilePath | None
+    tls_key: FilePath | None
+    tls_client_ca: FilePath | None
+    public_url: str | None
+    allowed_hosts: Sequence[str]
+    allowed_origins: Sequence[str]
+    mode: ServerMode | str | None
+    max_sessions: int | None
+    session_timeout_s: float | None
+    max_message_bytes: int
+    isolation: str | None
+    drain_timeout_s: float
