@@ -19,6 +19,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     UnserializableResultError,
 )
+from openenv_grpc.events import log_event
 from openenv_grpc.operations import (
     Kind,
     Observed,
@@ -178,5 +179,5 @@ def _read_action(spec: EnvironmentSpec, value: JsonValue) -> Any:
         raise
     except BaseException as error:  # a validator may raise anything, even what ends an event loop
         kind = type(error).__name__
-        logger.exception("action not read environment=%s", spec.name)
+        log_event(logger, logging.ERROR, "action not read", error=error, environment=spec.name)
         raise EnvironmentFailedError(f"{kind} while the action was read") from error

@@ -18,6 +18,7 @@ from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
+from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
 from openenv_grpc.protection import Certificate, protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
@@ -186,7 +187,7 @@ class Server:
         if self._draining is not None:
             self._draining.cancel()
         limit_s = self._drain_timeout_s if limit_s is None else limit_s
-        logger.info("draining sessions=%d limit_s=%g", count, limit_s)
+        log_event(logger, logging.INFO, "draining", sessions=count, limit_s=limit_s)
         self._draining = asyncio.create_task(self._stop_when_drained(limit_s))
         return count
 
@@ -285,7 +286,7 @@ class Server:
                 await self._manager.until_drained()
         except TimeoutError:
             left = sum(session.under_way for session in self._manager.sessions())
-            logger.warning("drain cut short sessions=%d limit_s=%g", left, limit_s)
+            log_event(logger, logging.WARNING, "drain cut short", sessions=left, limit_s=limit_s)
         self.stop()
 
 

@@ -8,6 +8,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from openenv_grpc.events import event_of, facts_of
+
 
 class LogLevel(enum.StrEnum):
     """What to log."""
@@ -26,21 +28,31 @@ class LogFormat(enum.StrEnum):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line: the event, its facts, and what every line has."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Writes a record."""
         fields = {
+            **facts_of(record),
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": event_of(record),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         elif record.exc_text:  # from the process of an environment
             fields["exception"] = record.exc_text
         return json.dumps(fields, ensure_ascii=False)
+
+
+class TextFormatter(logging.Formatter):
+    """Text for people, with the session of whoever logs without naming it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """Writes a record's line, which its traceback follows."""
+        facts = () if "facts" in vars(record) else facts_of(record).items()
+        return " ".join((super().formatMessage(record), *(f"{name}={it}" for name, it in facts)))
 
 
 def configure_logs(level: LogLevel, style: LogFormat) -> None:
@@ -50,7 +62,5 @@ def configure_logs(level: LogLevel, style: LogFormat) -> None:
         case LogFormat.JSON:
             handler.setFormatter(JsonFormatter())
         case LogFormat.TEXT:
-            handler.setFormatter(
-                logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-            )
+            handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -14,6 +14,7 @@ from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
+from openenv_grpc.events import in_session, log_event
 from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
@@ -138,10 +139,10 @@ class Housing:
         self._taken().run(self._construct, None, self._constructed)
 
     def _construct(self, _: None) -> Performer:
+        with in_session(self._session_id):
+            instance = Instance(self._registered.factory(), self._registered, self.books)
         self._made = Performer(
-            Instance(self._registered.factory(), self._registered, self.books),
-            session_id=self._session_id,
-            redact_errors=self._redact_errors,
+            instance, session_id=self._session_id, redact_errors=self._redact_errors
         )
         return self._made
 
@@ -226,7 +227,14 @@ class Housing:
 
         def done(_: None, outcome: BaseException | None) -> None:
             if outcome is not None:
-                logger.error("close failed session_id=%s", self._session_id, exc_info=outcome)
+                log_event(
+                    logger,
+                    logging.ERROR,
+                    "close failed",
+                    error=outcome,
+                    session_id=self._session_id,
+                    environment=self._registered.spec.name,
+                )
             if not ended.done():
                 ended.set_result(None)
 
@@ -270,4 +278,4 @@ async def _apart(closing: Coroutine[Any, Any, None]) -> None:
 
 def _ignore(_: Any, outcome: Any) -> None:
     if isinstance(outcome, BaseException):
-        logger.error("close failed", exc_info=outcome)
+        log_event(logger, logging.ERROR, "close failed", error=outcome)

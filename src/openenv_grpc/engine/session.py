@@ -21,6 +21,7 @@ from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.events import Fact, log_event
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
@@ -233,7 +234,8 @@ class Session:
 
     def crashed(self, error: OpenEnvError) -> None:
         """Notes that its environment is gone."""
-        logger.error("environment crashed session_id=%s: %s", self.id, error.message)
+        reason, detail = error.reason.name, error.message
+        self._log(logging.ERROR, "environment crashed", reason=reason, detail=detail)
         self.end(error, cause="crashed")
 
     # Its operations, as their turns come
@@ -298,7 +300,8 @@ class Session:
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
-        logger.error("operation broke session_id=%s", self.id, exc_info=error)
+        asked = None if pending.operation is None else pending.operation.kind.value
+        self._log(logging.ERROR, "operation broke", error, operation=asked)
         if not isinstance(error, Exception):
             self.end(verdicts.crashed(error), cause="crashed")
         elif not pending.answered:
@@ -320,7 +323,7 @@ class Session:
 
     def _opened(self, pending: Pending) -> None:
         self._state = SessionState.READY
-        self._log("session opened session_id=%s environment=%s peer=%s", self.spec.name, self.peer)
+        self._log(self._level, "session opened", peer=self.peer or None)
         operation = pending.operation
         if operation is not None and not pending.answered:
             opened = Opened(
@@ -333,9 +336,7 @@ class Session:
 
     def _not_opened(self, pending: Pending, error: BaseException) -> None:
         name = self.spec.factory_name
-        logger.error(
-            "environment not built session_id=%s factory=%s", self.id, name, exc_info=error
-        )
+        self._log(logging.ERROR, "environment not built", error, factory=name)
         failure = verdicts.not_built(name, error)
         told = pending.operation is not None and not pending.answered
         if not pending.answered:
@@ -389,7 +390,7 @@ class Session:
         else:
             stuck_on = self._housing.abandon()
         if stuck_on is not None:
-            logger.warning("environment does not end session_id=%s", self.id)
+            self._log(logging.WARNING, "environment does not end")
         self._finish(stuck_on)
 
     def _finish(self, stuck_on: Worker | None) -> None:
@@ -400,7 +401,8 @@ class Session:
         if not self.transient:
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
-        self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
+        peer, cause = self.peer or None, self._cause
+        self._log(self._level, "session closed", peer=peer, steps=steps, cause=cause)
         self.closed.set_result(None)
         closing = self._closing
         if closing is not None and closing.operation is not None and not closing.answered:
@@ -408,5 +410,12 @@ class Session:
             content = operation.codec.write(operation, Closed(step_count=steps), self.spec)
             self._turns.answer(closing, content, None)
 
-    def _log(self, event: str, *facts: object) -> None:
-        logger.log(logging.DEBUG if self.transient else logging.INFO, event, self.id, *facts)
+    @property
+    def _level(self) -> int:
+        return logging.DEBUG if self.transient else logging.INFO
+
+    def _log(
+        self, level: int, event: str, error: BaseException | None = None, **facts: Fact
+    ) -> None:
+        told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
+        log_event(logger, level, event, told, error=error)

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 
 from openenv_grpc.engine.process.frames import Frame, FrameKind, FrameReader, write_frame
+from openenv_grpc.events import carried
 
 _CHUNK_BYTES = 2**18
 
@@ -22,6 +23,8 @@ class Line:
         self._file = file
         self._reader = FrameReader(file)
         self._arrived: deque[Frame] = deque()
+        self.session_id = ""
+        """Of whom the process is; empty before it is anybody's."""
         self._sending = threading.Lock()  # a frame goes out whole before the next
 
     def receive(self) -> Frame | None:
@@ -71,6 +74,7 @@ class LogSender(logging.Handler):
                 "process": record.process,
                 "threadName": record.threadName,
                 "exc_text": trace,
+                **carried(record, self._line.session_id),
             }
             self._line.send(FrameKind.LOG, facts=json.dumps(fields).encode())
         except Exception:  # as handlers do: whoever logs is not to be bothered

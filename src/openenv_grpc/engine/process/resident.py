@@ -23,6 +23,7 @@ from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_operation, write_error
 from openenv_grpc.engine.process.line import Line
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.events import log_event
 from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Resident:
 
     def _build(self, frame: Frame) -> None:
         session_id, modules = pickle.loads(frame.content)
+        self._line.session_id = session_id
         try:
             self._performer = performer = Performer(
                 Instance(self._registered.factory(), self._registered, self._books),
@@ -140,7 +142,14 @@ class Resident:
             text = "".join(traceback.format_exception(error))
             self._line.send(FrameKind.BROKE, facts=_json(text))
             return
-        logger.error("environment ends its process", exc_info=error)
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment ends its process",
+            error=error,
+            session_id=self._line.session_id,
+            environment=self._registered.spec.name,
+        )
         # At once, since threads of the environment could hold up an orderly end for ever.
         os._exit(error.code if isinstance(error, SystemExit) and type(error.code) is int else 1)
 
