@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES
 from openenv_bridge.doors import Doors
@@ -26,7 +27,9 @@ from openenv_bridge.proto_routes import proto_image
 from openenv_bridge.responses import Handler, plain_errors
 from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
 from openenv_bridge.tasks import TaskRoutes
+from openenv_bridge.traces import reading_traces
 from openenv_bridge.traffic import counting
+from openenv_grpc import tracing
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
@@ -135,9 +138,14 @@ class Bridge:
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
+    def _middlewares(self) -> list[Middleware]:
+        traced = tracing.configured()
+        reading = [] if traced is None else [reading_traces(traced)]
+        return [*reading, counting(self._host.metrics.doors), plain_errors]
+
     def _application(self, leases: Leases) -> web.Application:
         app = web.Application(
-            middlewares=[counting(self._host.metrics.doors), plain_errors],
+            middlewares=self._middlewares(),
             client_max_size=self._max_message_bytes,
         )
         doors = Doors(

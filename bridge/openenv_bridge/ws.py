@@ -128,6 +128,7 @@ class JsonTalk:
             payload=payload,
             timeout_s=frame.timeout_s,
             context=frame.request_id,
+            trace=frame.traceparent,
         )
         return Ask(self.session, operation)
 

@@ -38,6 +38,9 @@ class _Frame(BaseModel):
     request_id: str | int | None = None
     """Comes back with the answer. An addition of ours, as is `timeout_s`."""
     timeout_s: float | None = Field(default=None, gt=0)
+    traceparent: str = ""
+    """The span that the operation's own is below; empty for that of the handshake, if it has one.
+    An addition as well."""
 
 
 class ResetFrame(_Frame):

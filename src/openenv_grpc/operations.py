@@ -49,6 +49,8 @@ class Operation:
     """Longest time from submission to the end; `None` for ever."""
     context: Any = None
     """The door's own, for writing the answer."""
+    trace: str = ""
+    """The span that this is below, as its client says; from its arrival on, the server's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

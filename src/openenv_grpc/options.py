@@ -18,6 +18,8 @@ class EngineOptions(TypedDict, total=False):
     """Keeps the text of an environment's exceptions from clients."""
     worker_memory_bytes: int | None
     """Limits the address space of each process of an environment that is isolated so."""
+    otel: bool
+    """Configures OpenTelemetry by its variables, unless the program has done so."""
 
 
 class ServerOptions(EngineOptions, total=False):

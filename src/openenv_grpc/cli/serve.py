@@ -55,6 +55,7 @@ def serve(
         **protection.server_options(),
         **sessions.server_options(),
         **environments.server_options(),
+        **logs.server_options(),
     }
     serving.serve(
         *(load(name, overrides) for name in targets),

@@ -17,6 +17,7 @@ from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
@@ -335,7 +336,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             assert self._provider is not None  # the constructor saw to it
             self._base_url = await providers.start(self._provider)
             self._target = parse_url(self._base_url)
-        return await connections.open_session(
+        opening = connections.open_session(
             self._target,
             self._options,
             environment=self._environment,
@@ -343,6 +344,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             message_timeout_s=self._message_timeout_s,
             resume_window_s=self._resume_window_s,
         )
+        return await traced(opening, target=self._target, environment=self._environment)
 
     def _bind(self) -> None:
         """Ties the client to the running event loop, on which its connection lives."""

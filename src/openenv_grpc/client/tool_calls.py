@@ -15,6 +15,7 @@ from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.errors import Effect, ProtocolViolationError, UnavailableError
 from openenv_grpc.serialization import parse_json
 from openenv_grpc.tools import Tool
+from openenv_grpc.tracing import HEADER, TRACEPARENT
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import tool_pb2, tool_pb2_grpc
 from openenv_grpc.wire import payloads
@@ -41,7 +42,7 @@ class ToolCaller:
         """Lists a session's tools."""
         request = tool_pb2.ListToolsRequest(session_id=session_id)
         with self._errors_of_ours():
-            response = await self._stub.ListTools(request, timeout=limit_s, metadata=self._metadata)
+            response = await self._stub.ListTools(request, timeout=limit_s, metadata=self._sent())
         return [
             Tool(
                 name=tool.name,
@@ -64,12 +65,16 @@ class ToolCaller:
         request = tool_pb2.CallToolRequest(session_id=session_id, tool_name=name, call_id=call_id)
         if arguments:
             payloads.encode_payload(request.arguments, arguments)
-        call = self._stub.CallTool(request, timeout=limit_s, metadata=self._metadata)
+        call = self._stub.CallTool(request, timeout=limit_s, metadata=self._sent())
         with self._errors_of_ours():
             async for response in call:
                 if response.HasField("result"):
                     return _read_result(name, response.result)
         raise ProtocolViolationError(f"{self._target} sent no result of the tool {name}")
+
+    def _sent(self) -> tuple[tuple[str, str], ...]:
+        traceparent = TRACEPARENT.get()
+        return (*self._metadata, (HEADER, traceparent)) if traceparent else self._metadata
 
     @contextmanager
     def _errors_of_ours(self) -> Iterator[None]:

@@ -13,9 +13,11 @@ from openenv_grpc.engine.held import HeldContext
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.traced import make_performer
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
 from openenv_grpc.events import in_session, log_event
 from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +107,7 @@ class Housing:
         *,
         session_id: str,
         redact_errors: bool,
+        tracing: Tracing | None = None,
     ) -> None:
         self.books = Books()
         self._performer: Performer | None = None  # while operations may use the environment
@@ -112,6 +115,7 @@ class Housing:
         self._workers = workers
         self._session_id = session_id
         self._redact_errors = redact_errors
+        self._tracing = tracing
         self._worker: Worker | None = None
         self._made: Performer | None = None  # from the constructor's end to the start of `close`
         self._tools: HeldContext | None = None
@@ -141,8 +145,11 @@ class Housing:
     def _construct(self, _: None) -> Performer:
         with in_session(self._session_id):
             instance = Instance(self._registered.factory(), self._registered, self.books)
-        self._made = Performer(
-            instance, session_id=self._session_id, redact_errors=self._redact_errors
+        self._made = make_performer(
+            instance,
+            self._tracing,
+            session_id=self._session_id,
+            redact_errors=self._redact_errors,
         )
         return self._made
 

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from types import TracebackType
 from typing import Any
 
+from openenv_grpc import tracing
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
@@ -25,6 +26,7 @@ from openenv_grpc.engine.registry import (
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread, Threads
+from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
@@ -66,6 +68,8 @@ class SessionManager:
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
+        if self.settings.otel:
+            tracing.configure()
         self._registered = register_all(definitions, self.settings)
         self._specs = {name: each.spec for name, each in self._registered.items()}
         self._recipes = {
@@ -86,6 +90,7 @@ class SessionManager:
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
         self.clock: Clock = self._given_clock or loop
+        self._tracing = tracing.configured()
         self._threads = Threads(Completions(loop))
         self._idle = IdleWatch(self.clock, self._sessions.values)
         self._pools = {
@@ -309,7 +314,15 @@ class SessionManager:
             session,
             session_id=session.id,
             redact_errors=self.settings.redact_errors,
+            tracing=self._tracing,
         )
+
+    def spans_of(self, session: Session) -> OperationSpans | None:
+        """Returns what makes spans of a session's operations; `None` if nothing is traced."""
+        if self._tracing is None:
+            return None
+        environment = session.spec.name
+        return OperationSpans(self._tracing, session_id=session.id, environment=environment)
 
     def take_worker(self, session: Session) -> Worker:
         """Returns where a session's blocking calls run."""

@@ -49,6 +49,8 @@ class EngineSettings:
     """Processes that wait for a session, of each environment that runs in processes."""
     worker_memory_bytes: int | None = None
     """Address space of such a process; `None` for no limit."""
+    otel: bool = False
+    """Whether OpenTelemetry is configured by its variables, in these processes as well."""
     max_resume_window_s: float = 600.0
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0

@@ -17,6 +17,7 @@ from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
 from openenv_grpc.engine.threads import SharedThread
+from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -56,6 +57,10 @@ class Home(Protocol):
 
     def house(self, session: Session) -> House:
         """Returns where the session's environment will live."""
+        ...
+
+    def spans_of(self, session: Session) -> OperationSpans | None:
+        """Returns what makes spans of its operations; `None` if nothing is traced."""
         ...
 
     def take_worker(self, session: Session) -> Worker:
@@ -106,7 +111,14 @@ class Session:
         self._home = home
         self._clock = home.clock
         self._counted = home.metrics.environments[registered.spec.name]
-        self._turns = Turns(self, registered.spec, home.settings, home.clock, self._counted)
+        self._turns = Turns(
+            self,
+            registered.spec,
+            home.settings,
+            home.clock,
+            self._counted,
+            home.spans_of(self),
+        )
         self._housing = home.house(self)
         self._state = SessionState.OPENING
         self._begun = False  # whether anything was asked

@@ -12,6 +12,7 @@ from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
@@ -45,6 +46,7 @@ class Turns:
         settings: EngineSettings,
         clock: Clock,
         counted: EnvironmentMetrics,
+        spans: OperationSpans | None = None,
     ) -> None:
         self.ledger = Ledger()
         self.running: Pending | None = None
@@ -56,6 +58,7 @@ class Turns:
         self._settings = settings
         self._clock = clock
         self._counted = counted
+        self._spans = spans
         self._queue: deque[Pending] = deque()
         self._in_flight = 0
         self._advancing = False
@@ -90,6 +93,8 @@ class Turns:
         self.ledger.begin(operation)
         self._in_flight += 1
         pending = Pending(operation, deliver, self._clock.time(), refused)
+        if self._spans is not None:
+            pending.span = self._spans.start(operation)
         if operation.timeout_s is not None and refused is None:
             pending.deadline = self._clock.call_later(operation.timeout_s, self._expire, pending)
         self._queue.append(pending)
@@ -149,6 +154,8 @@ class Turns:
         self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
         if error is not None:
             self._counted.errors[error.reason] += 1
+        if pending.span is not None:
+            pending.span.end(error)
         reply = Reply(operation, content, error)
         for repeat, deliver_repeat in self.ledger.finish(reply):
             deliver_repeat(Reply(repeat, content, error))

@@ -13,11 +13,13 @@ from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
 from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
+from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
 
@@ -77,7 +79,7 @@ class GrpcServer:
         """
         self._stopping = asyncio.get_running_loop().create_future()
         self._server = server = grpc.aio.server(
-            interceptors=[Guard(self._access)] if self._access.asks else [],
+            interceptors=self._interceptors(),
             options=self._options(),
         )
         self._add_services(server)
@@ -121,6 +123,15 @@ class GrpcServer:
     async def _say(self, state: Any) -> None:
         for service in ("", *SERVICES):
             await self._health.set(service, state)
+
+    def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
+        traced = tracing.configured()
+        interceptors: list[grpc.aio.ServerInterceptor] = []
+        if traced is not None:
+            interceptors.append(TraceReader(traced))
+        if self._access.asks:
+            interceptors.append(Guard(self._access))
+        return interceptors
 
     def _options(self) -> list[tuple[str, int]]:
         size = self._limits.max_receive_bytes

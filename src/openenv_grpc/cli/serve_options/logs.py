@@ -8,11 +8,24 @@ from typing import Annotated
 import typer
 
 from openenv_grpc.cli.logs import LogFormat, LogLevel
+from openenv_grpc.options import ServerOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Logs."""
+    """Logs and traces."""
 
     log_level: Annotated[LogLevel, typer.Option(help="What to log.")] = LogLevel.INFO
     log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.TEXT
+    otel: Annotated[
+        bool,
+        typer.Option(
+            "--otel",
+            envvar="OPENENV_GRPC_OTEL",
+            help="Trace operations with OpenTelemetry, as its variables OTEL_... say.",
+        ),
+    ] = False
+
+    def server_options(self) -> ServerOptions:
+        """Returns what the server takes."""
+        return ServerOptions(otel=self.otel)

@@ -169,6 +169,7 @@ def write_operation(operation: Operation) -> bytes:
             operation.request_id,
             operation.timeout_s,
             operation.context,
+            operation.trace,
         ),
         protocol=5,
     )
@@ -176,7 +177,7 @@ def write_operation(operation: Operation) -> bytes:
 
 def read_operation(content: bytes) -> Operation:
     """Reads what `write_operation` wrote."""
-    kind, codec, payload, request_id, timeout_s, context = pickle.loads(content)
+    kind, codec, payload, request_id, timeout_s, context, trace = pickle.loads(content)
     return Operation(
         kind=Kind(kind),
         codec=codec,
@@ -184,4 +185,5 @@ def read_operation(content: bytes) -> Operation:
         request_id=request_id,
         timeout_s=timeout_s,
         context=context,
+        trace=trace,
     )

@@ -10,6 +10,7 @@ import pickle
 import socket
 import traceback
 
+from openenv_grpc import tracing
 from openenv_grpc.engine.process import lifeline, memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
@@ -28,6 +29,8 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     try:
         if recipe.memory_bytes is not None:
             memory.limit(recipe.memory_bytes)
+        if recipe.otel:
+            tracing.configure()
         registered = recipe.cook()
     except BaseException:  # an author's module may even raise SystemExit
         line.send(FrameKind.FAILED, facts=json.dumps(traceback.format_exc()).encode())
