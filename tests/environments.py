@@ -151,6 +151,32 @@ class Gates:
         """How often an environment was closed."""
 
 
+class Occupancy:
+    """Counts how many environments live at once, by their own word."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self._counting = threading.Lock()
+
+    def change(self, by: int) -> None:
+        """Counts one that comes or goes."""
+        with self._counting:
+            self.now += by
+            self.most = max(self.most, self.now)
+
+
+class Occupying(Countdown):
+    """Counts itself, from its constructor to its close."""
+
+    def __init__(self, occupancy: Occupancy | None = None) -> None:
+        super().__init__()
+        self.occupancy = occupancy or Occupancy()
+        self.occupancy.change(1)
+
+    def close(self) -> None:
+        self.occupancy.change(-1)
+
+
 class Slow(Countdown):
     """Blocks in a step whose text is `wait` until its gates open."""
 

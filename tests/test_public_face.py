@@ -20,7 +20,7 @@ FACE = """
     EnvironmentMetadata GenericAction GenericEnvClient InvalidActionError ListToolsAction
     ListToolsObservation MCPEnvironment MCPToolClient Media Message ModelTokenizer NullTransform
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
-    SessionNotFoundError State StepResult SyncEnvClient TaskProvider Tool ToolError
+    SessionNotFoundError SnapshotProvider State StepResult SyncEnvClient TaskProvider Tool ToolError
     ToolErrorType ToolOutcome Transform UnavailableError __version__ create_app
     create_fastapi_app create_web_interface_app serve tool
 """

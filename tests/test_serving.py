@@ -313,7 +313,20 @@ async def test_the_servers_options_come_before_the_environments_own() -> None:
         url = f"grpc://{server.grpc_address}"
         async with EchoEnv(base_url=url):
             with pytest.raises(SessionCapacityError):
-                await EchoEnv(base_url=url).connect()
+                await EchoEnv(base_url=url, queue_timeout_s=0).connect()
+
+
+async def test_a_server_has_openings_wait_unless_it_is_to_refuse_them() -> None:
+    for options, told in (
+        ({"queue_timeout_s": 0.1}, r"within 0\.1 seconds"),
+        ({"hold_and_wait_grace_s": 0.1}, "all idle"),
+        ({"refuse_when_full": True}, "at capacity: 1/1"),
+    ):
+        async with Server(echo(), grpc_port=0, http_port=None, max_sessions=1, **options) as server:
+            url = f"grpc://{server.grpc_address}"
+            async with EchoEnv(base_url=url):
+                with pytest.raises(SessionCapacityError, match=told):
+                    await EchoEnv(base_url=url).connect()
 
 
 async def test_the_mode_of_the_server_comes_before_the_environments_own() -> None:
@@ -332,6 +345,10 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (lambda: Server(echo(), grpc_port=None, http_port=None), "has no door"),
         (lambda: Server(echo(), mode="dreaming"), "no mode 'dreaming'"),
         (lambda: Server(echo(), drain_timeout_s=-1), "at least 0"),
+        (lambda: Server(echo(), queue_timeout_s=-1), "queue_timeout_s is at least 0"),
+        (lambda: Server(echo(), hold_and_wait_grace_s=float("nan")), "is at least 0, not nan"),
+        (lambda: Server(echo(), max_snapshots=-1), "max_snapshots is at least 0"),
+        (lambda: Server(echo(), max_snapshot_bytes=-1), "max_snapshot_bytes is at least 0"),
         (lambda: Server(echo(name="same"), echo(name="same")), "named 'same'"),
         (
             lambda: Server(
@@ -347,6 +364,10 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         "no door",
         "no such mode",
         "no time to drain",
+        "no time to wait",
+        "no number",
+        "fewer snapshots than none",
+        "less than nothing in snapshots",
         "two of a name",
         "no environment",
     ],

@@ -9,7 +9,13 @@ from openenv_grpc.client import (
     SyncEnvClient,
 )
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
+from openenv_grpc.environment import (
+    Environment,
+    Message,
+    ModelTokenizer,
+    SnapshotProvider,
+    TaskProvider,
+)
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
     ConfigurationError,
@@ -85,6 +91,7 @@ __all__ = [
     "ServerMode",
     "SessionCapacityError",
     "SessionNotFoundError",
+    "SnapshotProvider",
     "State",
     "StepResult",
     "SyncEnvClient",

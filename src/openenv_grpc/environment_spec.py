@@ -32,6 +32,8 @@ class EnvironmentSpec:
     mcp_style: bool = False
     """Whether it has no tools of its own but takes tool actions in `step`."""
     has_tasks: bool = False
+    snapshots: bool = False
+    """Whether its sessions can be saved and forked."""
     budgets: Budgets = field(default_factory=Budgets)
 
     @cached_property

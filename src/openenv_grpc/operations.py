@@ -26,9 +26,12 @@ class Kind(enum.Enum):
     CALL_TOOL = "call_tool"
     TASKS = "tasks"
     METADATA = "metadata"
+    SNAPSHOT = "snapshot"
+    RESTORE = "restore"
+    """The engine's own: part of opening a session by a snapshot. No door asks for it."""
 
 
-TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE})
+TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
 
 
@@ -134,6 +137,14 @@ class Evaluated:
 
 
 @dataclass(slots=True, kw_only=True)
+class Saved:
+    """What came of `Kind.SNAPSHOT`."""
+
+    snapshot_id: str
+    size_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
 class Closed:
     """What came of `Kind.CLOSE`."""
 
@@ -154,6 +165,7 @@ Result = (
     | Observed
     | StateRead
     | Evaluated
+    | Saved
     | Closed
     | ToolsListed
     | ToolAnswer

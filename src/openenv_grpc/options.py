@@ -18,6 +18,18 @@ class EngineOptions(TypedDict, total=False):
     """Keeps the text of an environment's exceptions from clients."""
     worker_memory_bytes: int | None
     """Limits the address space of each process of an environment that is isolated so."""
+    max_snapshots: int
+    """How many snapshots are kept, those that were used last; none with 0."""
+    max_snapshot_bytes: int
+    """What they may take, all together."""
+    max_queued: int
+    """Openings that may wait at once where no slot is free."""
+    queue_timeout_s: float
+    """The longest time for which each waits."""
+    detached_grace_s: float
+    """How long a session that nobody is attached to keeps its slot although others wait."""
+    hold_and_wait_grace_s: float
+    """How long a connection may leave all slots idle that its own openings wait for."""
     otel: bool
     """Configures OpenTelemetry by its variables, unless the program has done so."""
 
@@ -44,3 +56,4 @@ class ServerOptions(EngineOptions, total=False):
     max_message_bytes: int
     isolation: str | None
     drain_timeout_s: float
+    refuse_when_full: bool

@@ -70,6 +70,7 @@ class Server:
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        refuse_when_full: bool = False,
         **engine: Unpack[EngineOptions],
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
@@ -78,7 +79,8 @@ class Server:
         WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
-        long `drain` waits for episodes. `EngineOptions` tells of the rest.
+        long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
+        `EngineOptions` tells of the rest.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -124,6 +126,8 @@ class Server:
         # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.engine import EngineSettings, SessionManager
 
+        if refuse_when_full:
+            engine["max_queued"] = 0
         settings = EngineSettings(**engine)
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:

@@ -24,6 +24,7 @@ from openenv_grpc.types import EnvironmentMetadata
 class SessionState(enum.Enum):
     """What a session is doing."""
 
+    QUEUED = "queued"
     OPENING = "opening"
     READY = "ready"
     RUNNING = "running"
@@ -114,6 +115,32 @@ class Resume:
     """How long the session waits to be attached again. The host may shorten it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Where an opening stands that waits for a slot."""
+
+    position: int
+    """Counting from 1 in order of arrival; 0 once it has its slot."""
+    waited_s: float
+    limit_s: float
+    """How long it may wait in all."""
+    session_limit: int
+    """How many sessions of its environment may be open at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """That an opening may wait for a slot, and how."""
+
+    timeout_s: float | None = None
+    """At most as long; `None` leaves it to the host, which may shorten it in any case."""
+    group: str = ""
+    """Openings of one connection that get their slots together, or none of them."""
+    group_size: int = 1
+    tell: Callable[[QueuePlace], None] | None = None
+    """Called if it has to wait: at once, every few seconds, and when it has its slot."""
+
+
 class Attachment(Protocol):
     """What one connection holds: any number of sessions, which end with it.
 
@@ -128,6 +155,8 @@ class Attachment(Protocol):
         deliver: Deliver | None = None,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
         resume: Resume | None = None,
+        wait: Wait | None = None,
+        snapshot_id: str = "",
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -139,8 +168,14 @@ class Attachment(Protocol):
         With a `resume` whose key is known the session of that key is attached, as by `attach`, and
         `operation` is a repeat of the one that opened it.
 
+        Where no slot is free, a session with a `wait` waits for one before anything is done in it,
+        and ends if it gets none; one without is refused. With a `snapshot_id` it goes on from
+        there, and an empty `environment` is the snapshot's.
+
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, SnapshotNotFoundError.
+            InvalidRequestError: the group of `wait` makes no sense, or the snapshot is of another
+                environment.
         """
         ...
 
@@ -203,10 +238,11 @@ class SessionHost(Protocol):
         idle_timeout_s: float | None = None,
         operation: Operation | None = None,
         deliver: Deliver | None = None,
+        wait: Wait | None = None,
     ) -> SessionPort:
         """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
 
-        `operation` and `deliver` are as in `Attachment.open`.
+        `operation`, `deliver` and `wait` are as in `Attachment.open`.
 
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError.

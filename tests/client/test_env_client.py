@@ -271,7 +271,7 @@ async def test_capacity_shows_as_a_typed_error(tmp_path: Path) -> None:
     async with serve_environments(path=tmp_path, max_sessions=1) as urls:
         for door in ("grpc", "ws"):
             async with GenericEnvClient(urls[door]):
-                client = GenericEnvClient(urls[door])
+                client = GenericEnvClient(urls[door], queue_timeout_s=0)
                 with pytest.raises(SessionCapacityError, match="CAPACITY_REACHED"):
                     await client.connect()
                 await client.close()

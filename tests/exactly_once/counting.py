@@ -64,6 +64,22 @@ class Counting(Environment[Token, Tally, State]):
         self.closed.append((self.tally.instance, self.tally.steps))
 
 
+class Branching(Counting):
+    """Counts how often it was saved and restored, too."""
+
+    saved: ClassVar[int] = 0
+    restored: ClassVar[int] = 0
+
+    def snapshot(self) -> bytes:
+        type(self).saved += 1
+        return self.tally.model_dump_json().encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        type(self).restored += 1
+        was = Tally.model_validate_json(snapshot)
+        self.tally = was.model_copy(update={"instance": self.tally.instance})
+
+
 class CountingTools(MCPEnvironment):
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
 

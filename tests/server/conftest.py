@@ -19,6 +19,7 @@ from tests.environments import (
     Described,
     Failing,
     Gates,
+    Lonely,
     NotBuilt,
     Slow,
     Tasks,
@@ -91,6 +92,11 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
             action_type=CallToolAction,
             observation_type=CallToolObservation,
             name="toolbox",
+        )
+    )
+    definitions.append(
+        EnvironmentDefinition(
+            factory=Lonely, action_type=Count, observation_type=Counted, name="lonely"
         )
     )
     async with SessionManager(definitions) as manager:

@@ -174,3 +174,45 @@ async def test_a_client_that_leaves_while_it_opens_leaves_no_session(
         gates.leave.set()
         while host.sessions():
             await asyncio.sleep(0)
+
+
+async def until_queued(host: SessionManager) -> None:
+    async with asyncio.timeout(5):
+        while not any(info.state is SessionState.QUEUED for info in host.sessions()):
+            await asyncio.sleep(0.01)
+
+
+async def test_an_open_waits_for_a_slot(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    first = await stub.Open(lonely)
+    waiting = stub.Open(lonely)
+    await until_queued(host)
+    await stub.Close(episode_pb2.CloseRequest(session_id=first.session_id))
+    async with asyncio.timeout(5):
+        assert (await waiting).session_id
+
+
+async def test_an_open_whose_time_is_over_leaves_the_queue(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    await stub.Open(lonely)
+    code, error = await failure(stub.Open(lonely, timeout=0.3))
+    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert error.effect is Effect.NONE
+    lonely.queue_timeout.FromSeconds(0)
+    lonely.queue_timeout.SetInParent()
+    code, error = await failure(stub.Open(lonely))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.metadata == {"active_sessions": "1", "max_sessions": "1"}
+    assert error.retry_delay_s == 1.0
+    assert len(host.sessions()) == 1
+
+
+async def test_a_client_that_hangs_up_leaves_the_queue(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    await stub.Open(lonely)
+    waiting = stub.Open(lonely)
+    await until_queued(host)
+    waiting.cancel()
+    async with asyncio.timeout(5):
+        while len(host.sessions()) > 1:
+            await asyncio.sleep(0.01)

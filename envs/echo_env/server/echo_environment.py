@@ -15,6 +15,7 @@ class EchoEnvironment(MCPEnvironment):
     """Rewards a message with a tenth of its length; a tool call has no verdict."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    SNAPSHOT_FIELDS = ()
 
     @tool
     def echo_message(self, message: str) -> str:

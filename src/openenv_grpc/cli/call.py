@@ -140,6 +140,7 @@ class _Server:
         return GenericEnvClient(
             base_url=self.url,
             message_timeout_s=self.timeout_s,
+            queue_timeout_s=self.timeout_s,
             environment=self.environment,
             **self.credentials,
         )
@@ -149,6 +150,7 @@ class _Server:
         return MCPToolClient(
             base_url=self.url,
             message_timeout_s=self.timeout_s,
+            queue_timeout_s=self.timeout_s,
             environment=self.environment,
             **self.credentials,
         )

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from openenv_grpc.errors import NotSupportedError
 from openenv_grpc.types import JsonValue
 
+AGENT_ACCESS = "agent_access"
+"""The feature of servers that mint it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAccess:

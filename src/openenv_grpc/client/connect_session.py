@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from openenv_grpc.client import operations
-from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
 from openenv_grpc.client.link import STEADY_S, Link, Stream
+from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
 from openenv_grpc.client.remote_session import (
     CLOSE_TIMEOUT_S,
     Evaluation,
@@ -39,9 +40,6 @@ from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import durations, status
 
-AGENT_ACCESS = "agent_access"
-"""The feature of servers that mint access for agents."""
-
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
 
@@ -65,12 +63,14 @@ class ConnectSession:
         target: str,
         message_timeout_s: float,
         resume_window_s: float | None,
+        queue_timeout_s: float,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
         self._message_timeout_s = message_timeout_s
         self._loop = asyncio.get_running_loop()
+        self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
         self._key = secrets.token_urlsafe(24)
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
@@ -88,16 +88,20 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str) -> None:
+    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        offered = AGENT_ACCESS in self._link.limits.features
+        features = self._link.limits.features
+        offered = AGENT_ACCESS in features
         operation = operations.open_session(
             environment,
             agent_access=offered,
             resume_key=self._key,
             resume_window_s=self._window_s,
+            queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
+            snapshot_id=snapshot_id,
         )
-        opened = (await self._ask(operation, what="open")).open
+        answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
+        opened = answered.open
         self._id = opened.session_id
         granted = opened.HasField("resume_window")
         self._window_s = (
@@ -139,6 +143,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
+
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        outcome = await self._ask(operations.snapshot(), what="snapshot")
+        return outcome.snapshot.snapshot_id
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
@@ -205,6 +214,7 @@ class ConnectSession:
         """Ends a session whose opening failed or was given up, without waiting for the server."""
         settled = self.lost is not None
         if not settled:
+            self._cancel(OPENING_ID)  # else the `close` would wait for it
             self._send_close()
         await self._leave(settled=settled)
 
@@ -234,6 +244,7 @@ class ConnectSession:
         timeout_s: float | None = None,
         limit_s: float | None = None,
         cancels: bool = True,
+        wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
         self._check()
         self._check_room()
@@ -254,7 +265,7 @@ class ConnectSession:
             pending.stream = self._boarded
         limit_s = limit_s or self._message_timeout_s
         try:
-            outcome = await answer_within(pending.answer, limit_s, what=what)
+            outcome = await wait(pending.answer, limit_s, what=what)
         except asyncio.CancelledError:
             if cancels:
                 pending.cancelled = True
@@ -291,6 +302,10 @@ class ConnectSession:
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
+        if outcome.HasField("progress"):
+            self._recover()
+            self._opening.told(outcome.progress)
+            return
         pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
             if self._stranded_at is not None:

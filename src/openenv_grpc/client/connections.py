@@ -92,10 +92,13 @@ async def open_session(
     connect_timeout_s: float,
     message_timeout_s: float,
     resume_window_s: float | None,
+    queue_timeout_s: float,
+    snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
-    Where the server can, the session outlives the loss of its connection by the window.
+    Where the server can, the session outlives the loss of its connection by the window, and waits
+    for a slot if there is none.
 
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
@@ -115,6 +118,7 @@ async def open_session(
             environment=environment,
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
+            snapshot_id=snapshot_id,
         )
     try:
         session = ConnectSession(
@@ -123,12 +127,13 @@ async def open_session(
             target=target.uri,
             message_timeout_s=message_timeout_s,
             resume_window_s=resume_window_s,
+            queue_timeout_s=queue_timeout_s,
         )
     except BaseException:
         await shared.leave()
         raise
     try:
-        await session.open(environment)
+        await session.open(environment, snapshot_id=snapshot_id)
     except BaseException:
         await session.abandon()
         raise
@@ -142,8 +147,15 @@ async def _open_json(
     environment: str,
     connect_timeout_s: float,
     message_timeout_s: float,
+    snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
+    if snapshot_id:
+        await shared.leave()
+        raise NotSupportedError(
+            f"{target.uri} speaks the reference's JSON protocol, which has no snapshots; leave "
+            "snapshot_id out"
+        )
     if environment:
         await shared.leave()
         raise NotSupportedError(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from openenv_grpc.client import connections, parsing, providers
+from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
@@ -22,7 +22,6 @@ from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
 from openenv_grpc.types import JsonValue, ServerMode, StepResult
-from openenv_grpc.wire import durations
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -89,6 +88,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         environment: str = "",
         resume_window_s: float | None = 60.0,
+        queue_timeout_s: float = 300.0,
+        snapshot_id: str = "",
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -106,6 +107,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
         ends the session with its connection, as with servers that cannot do otherwise.
 
+        `queue_timeout_s` is how long opening a session waits for a slot where the server has none
+        free, beside what other limits allow; 0 is not at all. The server may let it wait for less,
+        and one that speaks JSON does not let it wait. After five seconds the log tells the place in
+        the queue.
+
+        With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
+
         Raises:
             InvalidRequestError: an argument is of no use.
         """
@@ -113,7 +121,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             raise InvalidRequestError(
                 "a client needs a base_url, or a provider that starts a server"
             )
-        _check_positive(
+        arguments.check_positive(
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
             max_message_size_mb=max_message_size_mb,
@@ -132,9 +140,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
         )
         self._provider = provider
-        self._mode = _mode(mode)
+        self._mode = arguments.mode(mode)
         self._environment = environment
-        self._resume_window_s = _window(resume_window_s)
+        self._resume_window_s = arguments.window(resume_window_s)
+        self._queue_timeout_s = arguments.at_least_0("queue_timeout_s", queue_timeout_s)
+        self._snapshot_id = snapshot_id
         self._forget()
 
     def _forget(self) -> None:
@@ -142,7 +152,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connecting: asyncio.Lock | None = None
-        self._children: list[EnvClient[ActT, ObsT, StateT]] = []
+        self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
+        self._parent: EnvClient[ActT, ObsT, StateT] | None = None
 
     @property
     def base_url(self) -> str | None:
@@ -163,7 +174,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
         Raises:
             UnavailableError: the server cannot be reached.
-            SessionCapacityError: it has no free slot.
+            SessionCapacityError: it has no free slot, and none came free in time.
         """
         await self._open(anew=True)
         return self
@@ -174,7 +185,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `seed`, `episode_id` and the environment's own options are keywords. `timeout_s` limits the
         reset, on the server as well.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = await self._open(anew=True)
         payload = await session.reset(kwargs, timeout_s=timeout_s)
         return self._result(payload)
@@ -191,7 +202,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = self._session
         if (
             session is None
@@ -230,11 +241,47 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     async def new_session(self) -> Self:
         """Returns a connected client of the same kind on the same server, closed with this one."""
         await self._open(anew=True)
+        return await self._child(self._snapshot_id).connect()
+
+    async def snapshot(self) -> str:
+        """Saves the session as it is now, in the server, and returns the snapshot's id.
+
+        Clients that are made with it go on from here, also after this session has ended, as long as
+        the server keeps it.
+
+        Raises:
+            NotSupportedError: the environment, or the server, has no such thing.
+        """
+        session = await self._open()
+        return await session.snapshot()
+
+    async def fork(self) -> Self:
+        """Returns a connected client whose session goes on from where this one is now.
+
+        It is closed with this one. It raises what `snapshot` and `connect` raise.
+        """
+        [child] = await self.group(1)
+        return child
+
+    async def group(self, count: int) -> list[Self]:
+        """Returns as many connected clients, whose sessions all go on from where this one is now.
+
+        They are closed with this one. It raises what `snapshot` and `connect` raise, and opens none
+        then.
+        """
+        snapshot_id = await self.snapshot()
+        children = [self._child(snapshot_id) for _ in range(count)]
+        await connect_all(children)
+        return children
+
+    def _child(self, snapshot_id: str) -> Self:
         child = copy.copy(self)
         child._provider = None
         child._forget()
-        self._children.append(child)
-        return await child.connect()
+        child._parent = self
+        child._snapshot_id = snapshot_id
+        self._children[id(child)] = child
+        return child
 
     async def disconnect(self) -> None:
         """Ends the session. The next call opens another."""
@@ -244,10 +291,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             await session.close()
 
     async def close(self) -> None:
-        """Ends the session and those of `new_session`, and stops the provider."""
+        """Ends the session, those of `new_session` and of forks, and stops the provider."""
         self._bind()
-        children, self._children = self._children, []
-        for child in children:
+        if self._parent is not None:
+            self._parent._children.pop(id(self), None)
+        children, self._children = self._children, {}
+        for child in children.values():
             await child.close()
         await self.disconnect()
         self._loop = self._connecting = None
@@ -343,6 +392,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
             resume_window_s=self._resume_window_s,
+            queue_timeout_s=self._queue_timeout_s,
+            snapshot_id=self._snapshot_id,
         )
         return await traced(opening, target=self._target, environment=self._environment)
 
@@ -357,33 +408,3 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 "client for each loop, close() it before the next loop uses it, or use .sync(), "
                 "which works from every thread and loop"
             )
-
-
-def _check_positive(**numbers: float | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and not number > 0:
-            raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
-
-
-def _window(window_s: float | None) -> float | None:
-    if window_s is not None and not 0 <= window_s <= durations.MAX_S:
-        raise InvalidRequestError(f"resume_window_s has to be at least 0, not {window_s!r}")
-    return window_s or None
-
-
-def _timeout(timeout_s: JsonValue) -> float | None:
-    if timeout_s is None:
-        return None
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
-        raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
-    return float(timeout_s)
-
-
-def _mode(mode: str | None) -> ServerMode:
-    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
-    try:
-        return ServerMode(given.lower())
-    except ValueError:
-        raise InvalidRequestError(
-            f"the mode {given!r} is not known; it is simulation or production"
-        ) from None

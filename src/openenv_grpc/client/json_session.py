@@ -102,6 +102,12 @@ class JsonSession:
             f"{self._target} speaks the reference's JSON protocol, which has no evaluate"
         )
 
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        raise NotSupportedError(
+            f"{self._target} speaks the reference's JSON protocol, which has no snapshots"
+        )
+
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
         raise NotSupportedError(

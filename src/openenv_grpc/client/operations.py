@@ -27,14 +27,23 @@ def open_session(
     agent_access: bool = False,
     resume_key: str = "",
     resume_window_s: float | None = None,
+    queue_timeout_s: float | None = None,
+    snapshot_id: str = "",
 ) -> session_pb2.Operation:
-    """Makes an `open`, of a session that outlives its stream if there is a window."""
+    """Makes an `open`, of a session that outlives its stream if there is a window.
+
+    With a `queue_timeout_s` it may wait for a slot, and asks to be told where it stands.
+    """
     operation = session_pb2.Operation()
     operation.open.environment = environment
     operation.open.agent_access = agent_access
+    operation.open.snapshot_id = snapshot_id
     if resume_window_s is not None:
         operation.open.resume_key = resume_key
         durations.fill_duration(operation.open.resume_window, resume_window_s)
+    if queue_timeout_s is not None:
+        durations.fill_duration(operation.open.queue_timeout, queue_timeout_s)
+        operation.open.progress = True
     return operation
 
 
@@ -99,6 +108,13 @@ def evaluate() -> session_pb2.Operation:
     """Makes an `evaluate`."""
     operation = session_pb2.Operation()
     operation.evaluate.SetInParent()
+    return operation
+
+
+def snapshot() -> session_pb2.Operation:
+    """Makes a `snapshot`."""
+    operation = session_pb2.Operation()
+    operation.snapshot.SetInParent()
     return operation
 
 

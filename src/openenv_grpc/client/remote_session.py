@@ -78,6 +78,10 @@ class RemoteSession(Protocol):
         """Asks for the verdict without a step."""
         ...
 
+    async def snapshot(self) -> str:
+        """Saves the environment in the server and returns the snapshot's id."""
+        ...
+
     def agent_access(self) -> AgentAccess:
         """Tells what the session's agent needs. Raises `NotSupportedError`."""
         ...

@@ -155,6 +155,18 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """Returns a connected client of the same kind, closed with this one."""
         return SyncEnvClient(_background.run(self._client.new_session()))
 
+    def snapshot(self) -> str:
+        """Saves the session as it is now; returns the snapshot's id."""
+        return _background.run(self._client.snapshot())
+
+    def fork(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+        """Returns a connected client that goes on from here, closed with this one."""
+        return SyncEnvClient(_background.run(self._client.fork()))
+
+    def group(self, count: int) -> list[SyncEnvClient[ActT, ObsT, StateT]]:
+        """Returns as many connected clients that go on from here, closed with this one."""
+        return [SyncEnvClient(child) for child in _background.run(self._client.group(count))]
+
     def disconnect(self) -> None:
         """Ends the session."""
         _background.run(self._client.disconnect())

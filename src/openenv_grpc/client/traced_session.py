@@ -63,6 +63,11 @@ class TracedSession:
         """See `RemoteSession`. Asks nobody."""
         return self._session.agent_access()
 
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        with self._span("snapshot"):
+            return await self._session.snapshot()
+
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
         with self._span("list_tools"):

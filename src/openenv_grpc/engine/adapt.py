@@ -13,6 +13,7 @@ from typing import Any
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import StateRead
+from openenv_grpc.tools.functions import ToolFunction
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
@@ -70,6 +71,10 @@ class Shape:
     close: Method | None
     evaluate: Method | None
     tasks: Mapping[str, Method]
+    snapshot: Method | None
+    restore: Method | None
+    snapshot_fields: tuple[str, ...] | None
+    """Attributes that are its state, by its author's word; `None` where there is no such word."""
     ours: bool
     """Whether it derives from our `Environment`, for which books are kept."""
     has_state: bool
@@ -88,6 +93,11 @@ class Shape:
     def on_loop(self) -> bool:
         """Whether nothing of it needs a thread between construction and close."""
         return self.reset.asynchronous and self.step.asynchronous
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether sessions of it can be saved and forked."""
+        return self.snapshot is not None or self.snapshot_fields is not None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -110,6 +120,7 @@ def shape_of(cls: type) -> Shape:
             f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be "
             f"{', '.join(sorted(ISOLATIONS))}"
         )
+    snapshot, restore = _saving(cls)
     return Shape(
         cls=cls,
         reset=reset,
@@ -117,6 +128,9 @@ def shape_of(cls: type) -> Shape:
         close=None if _does_nothing_to_close(cls) else _optional(cls, "close"),
         evaluate=_optional(cls, "evaluate"),
         tasks={name: _method(cls, name) for name in TASK_METHODS if _optional(cls, name)},
+        snapshot=snapshot,
+        restore=restore,
+        snapshot_fields=_snapshot_fields(cls),
         ours=issubclass(cls, Environment),
         has_state=_definer(cls, "state") is not None,
         own_state=_overrides(cls, "state"),
@@ -191,6 +205,34 @@ def _method(cls: type, name: str) -> Method:
 
 def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
+def _saving(cls: type) -> tuple[Method, Method] | tuple[None, None]:
+    """Returns `snapshot` and `restore` where both are there and take what the engine gives.
+
+    A tool may well have one of these names.
+    """
+    found: list[Any] = [getattr(cls, name, None) for name in ("snapshot", "restore")]
+    if not all(map(callable, found)) or any(isinstance(each, ToolFunction) for each in found):
+        return None, None
+    snapshot, restore = found
+    try:
+        inspect.signature(snapshot).bind(None)
+        inspect.signature(restore).bind(None, b"")
+    except (TypeError, ValueError):
+        return None, None
+    return _method(cls, "snapshot"), _method(cls, "restore")
+
+
+def _snapshot_fields(cls: type) -> tuple[str, ...] | None:
+    fields: Any = getattr(cls, "SNAPSHOT_FIELDS", None)
+    if fields is None:
+        return None
+    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
+        raise TypeError(
+            f"{cls.__qualname__}.SNAPSHOT_FIELDS is {fields!r}; it is a list of attributes' names"
+        )
+    return tuple(fields)
 
 
 def _definer(cls: type, name: str) -> type | None:
@@ -272,6 +314,15 @@ def has_rubric(environment: Any) -> bool:
 def has_field(value: Any, name: str) -> bool:
     """Tells whether a pydantic model has a field."""
     return name in getattr(type(value), "model_fields", ())
+
+
+def remembers_steps(environment: Any) -> bool:
+    """Tells whether a part of an environment's rubric keeps the episode's steps."""
+    if not has_rubric(environment):
+        return False
+    rubric = environment.rubric
+    parts = [rubric, *(part for _, part in rubric.named_rubrics())]
+    return any(hasattr(part, "compute_step_rewards") for part in parts)
 
 
 def keeps_rng(environment: Any, shape: Shape) -> bool:

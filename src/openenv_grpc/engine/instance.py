@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from openenv_grpc.engine import adapt, toolbox
+from openenv_grpc.engine import adapt, saving, toolbox
 from openenv_grpc.engine.adapt import Method, Shape, ToolPath
 from openenv_grpc.engine.books import Books, random_source
 from openenv_grpc.engine.registry import RegisteredEnvironment
@@ -65,6 +65,8 @@ class Instance:
             Kind.CALL_TOOL: self._prepare_call_tool,
             Kind.TASKS: self._prepare_tasks,
             Kind.METADATA: self._prepare_metadata,
+            Kind.SNAPSHOT: self._prepare_snapshot,
+            Kind.RESTORE: self._prepare_restore,
         }
 
     def awaits(self, operation: Operation) -> bool:
@@ -90,6 +92,10 @@ class Instance:
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
                 return evaluate is not None and evaluate.asynchronous
+            case Kind.SNAPSHOT:
+                return self.shape.snapshot is not None and self.shape.snapshot.asynchronous
+            case Kind.RESTORE:
+                return self.shape.restore is not None and self.shape.restore.asynchronous
             case _:
                 return False
 
@@ -285,6 +291,18 @@ class Instance:
                 f"{expected}"
             )
         return vars(observation)[field]
+
+    # Copies
+
+    def _prepare_snapshot(self, operation: Operation) -> Prepared:
+        call = saving.reader(self.environment, self.shape)
+        return call, partial(saving.whole, self.environment, self.books, own_rng=self._own_rng)
+
+    def _prepare_restore(self, operation: Operation) -> Prepared:
+        content = saving.begin(
+            self.environment, self.books, operation.payload, own_rng=self._own_rng
+        )
+        return saving.writer(self.environment, self.shape, content), _unchanged
 
     # What is asked of an instance that lives for one request
 

@@ -29,7 +29,11 @@ REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """How sessions are run. Times are in seconds."""
+    """How sessions are run. Times are in seconds.
+
+    Raises:
+        ConfigurationError: a limit is below 0.
+    """
 
     max_sessions: int | None = None
     """Sessions of an environment whose definition does not say; see `EnvironmentDefinition`."""
@@ -55,10 +59,36 @@ class EngineSettings:
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0
     """How long a detached session keeps its slot although somebody else wants it."""
+    queue_timeout_s: float = 300.0
+    """The longest time for which an opening waits for a slot."""
+    max_queued: int = 1_024
+    """Openings that may wait at once; 0 refuses at once where no slot is free."""
+    queue_beat_s: float = 5.0
+    """How often an opening that waits is told its place."""
+    hold_and_wait_grace_s: float = 10.0
+    """How long a connection may leave all slots idle that its own openings wait for."""
     max_kept_records: int = 1_000
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
     """Answers of ended sessions that are kept, all together."""
+    max_snapshots: int = 1_000
+    """Snapshots that are kept; past it the one that was not used for longest is dropped. With 0
+    there are none."""
+    max_snapshot_bytes: int = 256 * 2**20
+    """What they may take, all together."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            "queue_timeout_s": self.queue_timeout_s,
+            "max_queued": self.max_queued,
+            "detached_grace_s": self.detached_grace_s,
+            "hold_and_wait_grace_s": self.hold_and_wait_grace_s,
+            "max_snapshots": self.max_snapshots,
+            "max_snapshot_bytes": self.max_snapshot_bytes,
+        }
+        for name, limit in limits.items():
+            if not limit >= 0:
+                raise ConfigurationError(f"{name} is at least 0, not {limit!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,6 +154,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         shape,
         session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
         isolation=_isolation(definition, settings, shape),
+        snapshots=shape is not None and shape.can_be_saved and settings.max_snapshots > 0,
     )
     timeout_s = definition.session_timeout_s
     return RegisteredEnvironment(
@@ -187,6 +218,7 @@ def _describe(
     *,
     session_limit: int,
     isolation: str,
+    snapshots: bool,
 ) -> EnvironmentSpec:
     has_tools = shape is not None and shape.has_tools
     return EnvironmentSpec(
@@ -204,6 +236,7 @@ def _describe(
         has_tools=has_tools,
         mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,
         has_tasks=shape is not None and bool(shape.tasks),
+        snapshots=snapshots,
         budgets=Budgets() if shape is None else shape.budgets,
     )
 

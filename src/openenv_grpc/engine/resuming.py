@@ -181,17 +181,40 @@ class Windows:
             claim.detached_at = self._clock.time()
             claim.timer = self._clock.call_later(claim.window_s, self._pass, claim)
 
-    def evict(self, environment: str) -> None:
-        """Ends the session that has been detached for longest, if that is long enough."""
+    def evict(self, environment: str) -> bool:
+        """Ends the session that has been detached for longest, if that is long enough.
+
+        Tells whether there was one.
+        """
+        longest = self._longest_detached(environment)
         due = self._clock.time() - self._settings.detached_grace_s
-        waiting = [
+        if longest is None or longest.detached_at > due:
+            return False
+        longest.session.end(verdicts.evicted(), cause="its slot was needed")
+        return True
+
+    def evictable_at(self, environment: str) -> float:
+        """Tells when the next detached session may be ended for its slot; infinity for never."""
+        longest = self._longest_detached(environment)
+        if longest is None:
+            return float("inf")
+        return longest.detached_at + self._settings.detached_grace_s
+
+    def _longest_detached(self, environment: str) -> _Claim | None:
+        waiting = (
             claim
             for claim in self._by_id.values()
-            if claim.waits and claim.detached_at <= due and claim.session.spec.name == environment
-        ]
-        if waiting:
-            longest = min(waiting, key=attrgetter("detached_at"))
-            longest.session.end(verdicts.evicted(), cause="its slot was needed")
+            if claim.waits and claim.session.spec.name == environment
+        )
+        return min(waiting, key=attrgetter("detached_at"), default=None)
+
+    def revoke(self, session: Session) -> None:
+        """Leaves the key of a session free that was never opened."""
+        claim = self._by_id.get(session.id)
+        if claim is not None:
+            if claim.hold is not None:
+                claim.hold.forget(claim.hold)
+            self._forget(claim)
 
     def ended(self, session: Session) -> None:
         """Keeps what is left of a session that has ended, for its window."""

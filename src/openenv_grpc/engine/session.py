@@ -16,6 +16,8 @@ from openenv_grpc.engine.housing import House
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
+from openenv_grpc.engine.saving import restoring, saving
+from openenv_grpc.engine.snapshots import Snapshot, Snapshots
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.turns import Turns
@@ -30,6 +32,8 @@ from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, Sessio
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[SessionPort, OpenEnvError], None]
+Used = Callable[[Pending, Operation, Outcome | BaseException], None]
+"""Called with what came of using the environment."""
 
 
 class Home(Protocol):
@@ -48,6 +52,11 @@ class Home(Protocol):
     @property
     def metrics(self) -> Metrics:
         """What is counted."""
+        ...
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What sessions have saved."""
         ...
 
     @property
@@ -92,6 +101,8 @@ class Session:
         shared_thread: SharedThread | None = None,
         on_lost: OnLost | None = None,
         transient: bool = False,
+        queued: bool = False,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.registered = registered
@@ -100,6 +111,8 @@ class Session:
         self.idle_timeout_s: float | None = None
         self.transient = transient
         """Whether it lives for one request and is listed nowhere."""
+        self.queued = queued
+        """Whether it has no slot: until `admit`, or for ever."""
         self.on_lost = on_lost
         self.peer = peer
         """Who is attached; empty if nobody is."""
@@ -118,9 +131,11 @@ class Session:
             home.clock,
             self._counted,
             home.spans_of(self),
+            held=queued,
         )
         self._housing = home.house(self)
-        self._state = SessionState.OPENING
+        self._state = SessionState.QUEUED if queued else SessionState.OPENING
+        self._snapshot = snapshot  # until the environment goes on from it
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
         self._cause = ""
@@ -227,6 +242,13 @@ class Session:
         self._turns.idle_since = self._clock.time()
         self._home.watch_idle(self)
 
+    def admit(self) -> None:
+        """Notes that it has a slot, and does what was asked of it so far."""
+        self.queued = False
+        self._state = SessionState.OPENING
+        self._counted.opened += 1
+        self._turns.release()
+
     def detach(self) -> None:
         """Notes that nobody holds it. What was asked of it is done all the same."""
         self.on_lost, self.peer, self.is_detached = None, "", True
@@ -265,13 +287,19 @@ class Session:
         elif operation.kind is Kind.CLOSE:
             self._closing = pending
             self.end(verdicts.closed(), cause="closed by its client")
+        elif operation.kind is Kind.SNAPSHOT:
+            self._turns.running = pending
+            self._use(pending, saving(), self._saved)
         else:
             self._turns.running = pending
-            pending.task = self._housing.start(operation)
-            if pending.task is None:
-                self._housing.run(operation, partial(self._performed, pending))
-            else:
-                pending.task.add_done_callback(partial(self._task_done, pending, operation))
+            self._use(pending, operation, self._performed)
+
+    def _use(self, pending: Pending, operation: Operation, done: Used) -> None:
+        pending.task = self._housing.start(operation)
+        if pending.task is None:
+            self._housing.run(operation, partial(done, pending))
+        else:
+            pending.task.add_done_callback(partial(self._task_done, pending, operation, done))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -284,6 +312,10 @@ class Session:
         """Ends the session since what runs does not end."""
         if self._turns.running is pending:
             self._begin_end(verdicts.stuck(), cause="stuck", limit_s=0)
+
+    def forgo(self) -> None:
+        """Ends the session: its opening is wanted no more, as whoever waits has been told."""
+        self._begin_end(verdicts.closed(), cause="not opened", told=True)
 
     def _performed(
         self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
@@ -301,14 +333,22 @@ class Session:
         self,
         pending: Pending,
         operation: Operation,
+        done: Used,
         task: asyncio.Task[Outcome | BaseException],
     ) -> None:
         if task.cancelled():
             error = verdicts.cancelled(Effect.UNKNOWN)
             content = operation.codec.write_error(operation, error, self.spec)
-            self._performed(pending, operation, (content, error))
+            done(pending, operation, (content, error))
         else:
-            self._performed(pending, operation, task.result())
+            done(pending, operation, task.result())
+
+    def _saved(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
+        operation = pending.operation
+        assert operation is not None  # a snapshot that somebody asked for
+        if isinstance(outcome, tuple) and not pending.answered:
+            outcome = self._home.snapshots.answer(operation, outcome, self.spec)
+        self._performed(pending, operation, outcome)
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
@@ -322,14 +362,27 @@ class Session:
     # Its beginning
 
     def _settled(self, pending: Pending, error: BaseException | None) -> None:
+        if error is None and self._snapshot is not None and not self.is_over:
+            self._use(pending, restoring(self._snapshot.content), self._restored)
+            return
+        name = self.spec.factory_name
+        self._stands(pending, None if error is None else verdicts.not_built(name, error))
+
+    def _restored(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
+        self._snapshot = None
+        error = outcome[1] if isinstance(outcome, tuple) else outcome
+        self._stands(pending, None if error is None else verdicts.not_restored(error))
+
+    def _stands(self, pending: Pending, failure: OpenEnvError | None) -> None:
+        """Has the session begin, or end with a failure."""
         pending.stop_timers()
         try:
             if self.is_over:
                 return
-            if error is None:
+            if failure is None:
                 self._opened(pending)
             else:
-                self._not_opened(pending, error)
+                self._not_opened(pending, failure)
         finally:
             self._turns.rest()
 
@@ -346,10 +399,9 @@ class Session:
             content = operation.codec.write(operation, opened, self.spec)
             self._turns.answer(pending, content, None)
 
-    def _not_opened(self, pending: Pending, error: BaseException) -> None:
-        name = self.spec.factory_name
-        self._log(logging.ERROR, "environment not built", error, factory=name)
-        failure = verdicts.not_built(name, error)
+    def _not_opened(self, pending: Pending, failure: OpenEnvError) -> None:
+        factory = self.spec.factory_name
+        self._log(logging.ERROR, "environment not built", failure.__cause__, factory=factory)
         told = pending.operation is not None and not pending.answered
         if not pending.answered:
             self._turns.fail(pending, failure)
@@ -410,7 +462,7 @@ class Session:
         if stuck_on is None:
             self._housing.forget()
         steps = self._housing.books.total_steps
-        if not self.transient:
+        if not (self.transient or self.queued):
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
         peer, cause = self.peer or None, self._cause

@@ -163,6 +163,20 @@ def defect(error: Exception) -> OpenEnvError:
     return internal
 
 
+def not_restored(error: BaseException) -> OpenEnvError:
+    """The environment could not go on from a snapshot."""
+    match error:
+        case OpenEnvError():
+            told = error
+        case Exception():
+            told = defect(error)
+        case _:
+            told = crashed(error)
+    failure = copied(told, Effect.NONE, session_lost=True)
+    failure.message = f"the snapshot could not be restored: {told.message}"
+    return failure
+
+
 def not_built(factory_name: str, error: BaseException) -> OpenEnvError:
     """The environment's constructor failed."""
     failure = EnvironmentFactoryError(

@@ -16,7 +16,6 @@ from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
-    NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
     ProtocolViolationError,
@@ -24,27 +23,33 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.operations import Deliver, Kind, Operation, Reply
-from openenv_grpc.sessions import Attachment, Resume, SessionHost, SessionPort
-from openenv_grpc.stream.incoming import (
-    read_operation,
-    read_resume,
-    refuse_what_is_not_offered,
+from openenv_grpc.sessions import (
+    Attachment,
+    QueuePlace,
+    Resume,
+    SessionHost,
+    SessionPort,
+    Wait,
 )
+from openenv_grpc.stream.incoming import read_open, read_operation
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
-from openenv_grpc.wire.operations import failed_outcome
+from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
-FEATURES = ("evaluate", "resume", "agent_access")
+FEATURES = ("evaluate", "resume", "agent_access", "queue", "snapshot")
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
+
+OPENING_ID = 1
+"""The number of a session's first operation."""
 
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
 
@@ -226,8 +231,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "snapshot":
-                raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -235,12 +238,19 @@ class _ServerStream:
 
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
-        refuse_what_is_not_offered(operation.open)
-        resume = read_resume(operation.open)
-        opening = self._read(operation, "open")
+        opening, resume, wait = read_open(operation, partial(self._tell_place, held))
+        if self._traced:
+            opening.trace = operation.traceparent
         if operation.open.agent_access:
             opening.context = self._grant
-        self._start(held, operation.open.environment, opening, resume)
+        self._start(
+            held,
+            operation.open.environment,
+            wait,
+            opening,
+            resume=resume,
+            snapshot_id=operation.open.snapshot_id,
+        )
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -252,8 +262,11 @@ class _ServerStream:
         self,
         held: _Held,
         environment: str,
+        wait: Wait,
         opening: Operation | None = None,
+        *,
         resume: Resume | None = None,
+        snapshot_id: str = "",
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         deliver = None if opening is None else self._deliver_to(held)
@@ -264,6 +277,8 @@ class _ServerStream:
                 deliver=deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
+                wait=wait,
+                snapshot_id=snapshot_id,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
@@ -284,7 +299,7 @@ class _ServerStream:
                     "one under a number of its own"
                 )
             held = _Held(0)
-            self._start(held, "")
+            self._start(held, "", Wait())
         port = held.port
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
@@ -349,6 +364,10 @@ class _ServerStream:
             metadata={"size_bytes": str(len(reply.content))},
         )
         return failed_outcome(error, request_id=request_id)
+
+    def _tell_place(self, held: _Held, place: QueuePlace) -> None:
+        outcome = queue_progress(place, request_id=OPENING_ID)
+        self._outbox.put(frame(outcome, held.prefix))
 
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
         if error.session_lost:

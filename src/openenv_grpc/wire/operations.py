@@ -15,11 +15,13 @@ from openenv_grpc.operations import (
     Operation,
     ResetArguments,
     Result,
+    Saved,
     StateRead,
     StepArguments,
     ToolCall,
 )
 from openenv_grpc.serialization import BESIDE, model_fields
+from openenv_grpc.sessions import QueuePlace
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
@@ -107,6 +109,9 @@ class ConnectCodec(ProtoCodec):
                 fill_opened(outcome.open, operation, result)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
+            case Saved():
+                outcome.snapshot.snapshot_id = result.snapshot_id
+                outcome.snapshot.size_bytes = result.size_bytes
             case Closed():
                 outcome.close.SetInParent()
                 outcome.close.step_count = result.step_count
@@ -127,6 +132,17 @@ def failed_outcome(
     """Writes an `Outcome` with an error, without the session's number."""
     outcome = session_pb2.Outcome(request_id=request_id, control_id=control_id)
     (status.encode_brief_error if brief else status.encode_error)(outcome.error, error)
+    return outcome.SerializeToString()
+
+
+def queue_progress(place: QueuePlace, *, request_id: int) -> bytes:
+    """Writes an `Outcome` that tells where an opening stands which waits for a slot."""
+    outcome = session_pb2.Outcome(request_id=request_id)
+    progress = outcome.progress
+    progress.queue_position = place.position
+    progress.session_limit = place.session_limit
+    fill_duration(progress.elapsed_time, place.waited_s)
+    fill_duration(progress.queue_timeout, place.limit_s)
     return outcome.SerializeToString()
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from openenv_grpc.cli.serve_options.given import given
 from openenv_grpc.cli.sizes import parse_size
 from openenv_grpc.options import ServerOptions
 from openenv_grpc.types import Isolation, ServerMode
@@ -39,6 +40,22 @@ class EnvironmentOptions:
             help="Limit the address space of each session's process, as 512M or 2G.",
         ),
     ] = None
+    max_snapshots: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Snapshots to keep, those that were used last; 0 for none at all.  "
+            "[default: 1000]",
+        ),
+    ] = None
+    max_snapshot_bytes: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="What they may take together, as 64M or 2G.  [default: 256M]",
+        ),
+    ] = None
     redact_errors: Annotated[
         bool,
         typer.Option(
@@ -48,9 +65,13 @@ class EnvironmentOptions:
 
     def server_options(self) -> ServerOptions:
         """Returns what the server takes."""
-        return ServerOptions(
-            mode=self.mode,
-            isolation=self.isolation,
-            worker_memory_bytes=self.worker_memory,
-            redact_errors=self.redact_errors,
+        return given(
+            ServerOptions(
+                mode=self.mode,
+                isolation=self.isolation,
+                worker_memory_bytes=self.worker_memory,
+                redact_errors=self.redact_errors,
+            ),
+            max_snapshots=self.max_snapshots,
+            max_snapshot_bytes=self.max_snapshot_bytes,
         )
