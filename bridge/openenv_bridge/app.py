@@ -33,6 +33,7 @@ from openenv_grpc import tracing
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
+from openenv_grpc.stream import MAX_UNSENT_BYTES, StreamLimits
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,8 @@ class Bridge:
         allowed_origins: Collection[str] = (),
         ssl_context: ssl.SSLContext | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        max_operations_per_session: int = 16,
         ping_interval_s: float = PING_INTERVAL_S,
         stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
@@ -70,14 +73,18 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames.
+        frames; the other two for streams in binary frames.
         """
         self._host = host
         self._address = address
         self._port = port
         self._unix_path = unix_path
         self._grpc_address = grpc_address
-        self._max_message_bytes = max_message_bytes
+        self._limits = StreamLimits(
+            max_receive_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
+            max_operations_per_session=max_operations_per_session,
+        )
         self._stop_timeout_s = stop_timeout_s
         self._access = access or Access()
         self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
@@ -146,14 +153,14 @@ class Bridge:
     def _application(self, leases: Leases) -> web.Application:
         app = web.Application(
             middlewares=self._middlewares(),
-            client_max_size=self._max_message_bytes,
+            client_max_size=self._limits.max_receive_bytes,
         )
         doors = Doors(
             self._host,
             leases,
             self._sockets,
             self._access,
-            max_message_bytes=self._max_message_bytes,
+            limits=self._limits,
         )
         http = HttpRoutes(self._host)
         tasks = TaskRoutes(self._host)

@@ -50,10 +50,9 @@ async def serve_binary(
     host: SessionHost,
     access: Access | None = None,
     *,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
+    limits: stream.StreamLimits | None = None,
 ) -> None:
     """Serves a socket until either side ends it."""
-    limits = stream.StreamLimits(max_receive_bytes=max_message_bytes)
     try:
         await stream.serve_stream(
             SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access

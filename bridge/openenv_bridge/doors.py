@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, SUBPROTOCOL, serve_binary
+from openenv_bridge.binary_ws import SUBPROTOCOL, serve_binary
 from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
@@ -18,6 +18,7 @@ from openenv_bridge.ws import serve_json
 from openenv_bridge.ws_messages import MAX_FRAME_BYTES
 from openenv_grpc.access import Access, Agent
 from openenv_grpc.sessions import SessionHost
+from openenv_grpc.stream import StreamLimits
 
 JSON_SUBPROTOCOL = "openenv-grpc.json"
 """The JSON protocols, for those who have to offer one: browsers that bring a token."""
@@ -33,13 +34,13 @@ class Doors:
         sockets: Sockets,
         access: Access,
         *,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        limits: StreamLimits,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
         self._access = access
-        self._max_message_bytes = max_message_bytes
+        self._limits = limits
         self._mcp_http = McpHttp(host, leases, access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
@@ -48,14 +49,13 @@ class Doors:
             raise web.HTTPNotFound
         environment = requested(self._host, request)
         if SUBPROTOCOL in offered_subprotocols(request):
-            limit = self._max_message_bytes
             async with self._sockets.accept(
                 without_token(request),
                 self._host.metrics.doors["ws"],
-                max_message_bytes=limit,
+                max_message_bytes=self._limits.max_receive_bytes,
                 protocols=(SUBPROTOCOL,),
             ) as socket:
-                await serve_binary(socket, self._host, self._access, max_message_bytes=limit)
+                await serve_binary(socket, self._host, self._access, limits=self._limits)
         else:
             async with self._accept_json(request, "ws") as socket:
                 await serve_json(

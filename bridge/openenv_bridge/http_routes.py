@@ -149,7 +149,7 @@ class HttpRoutes:
 
     async def health(self, request: web.Request) -> web.Response:
         """Tells whether the server takes new work. Builds nothing."""
-        if self._host.draining:
+        if not self._host.serving:
             return json_response(UNHEALTHY, status=503)
         return json_response(HEALTHY)
 

@@ -18,6 +18,26 @@ class EngineOptions(TypedDict, total=False):
     """Keeps the text of an environment's exceptions from clients."""
     worker_memory_bytes: int | None
     """Limits the address space of each process of an environment that is isolated so."""
+    max_resume_window_s: float
+    """The longest time for which a session outlives its connection; 0 for not at all."""
+    stuck_grace_s: float
+    """How long a call may run on past its deadline before its session is given up."""
+    max_stuck: int
+    """Calls that may run on although their session was given up, before health says so."""
+    max_operations_per_session: int
+    """Operations in flight in one session."""
+    max_records: int
+    """Answers that a session keeps for those who ask again."""
+    max_record_bytes: int
+    """What they may take, all together."""
+    max_kept_records: int
+    """Ended sessions whose answers are kept until their windows have passed."""
+    max_kept_record_bytes: int
+    """What those may take, all together."""
+    process_pool_size: int
+    """Processes that wait for a session, of each environment that runs in processes."""
+    opens_per_minute: float | None
+    """Sessions that each peer beyond this machine may open; `None` for any number."""
     max_snapshots: int
     """How many snapshots are kept, those that were used last; none with 0."""
     max_snapshot_bytes: int
@@ -54,6 +74,7 @@ class ServerOptions(EngineOptions, total=False):
     max_sessions: int | None
     session_timeout_s: float | None
     max_message_bytes: int
+    max_unsent_bytes: int
     isolation: str | None
     drain_timeout_s: float
     refuse_when_full: bool

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import grpc
 
@@ -31,9 +31,19 @@ Target = str | App | EnvironmentDefinition
 """An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
 MAX_MESSAGE_BYTES = 100 * 2**20
+MIN_MESSAGE_BYTES = 1024
+MAX_UNSENT_BYTES = 32 * 2**20
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
+
+
+class _Limits(TypedDict):
+    """Of all doors."""
+
+    max_message_bytes: int
+    max_unsent_bytes: int
+    max_operations_per_session: int
 
 
 class Server:
@@ -68,6 +78,7 @@ class Server:
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         refuse_when_full: bool = False,
@@ -80,6 +91,8 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
+        `max_message_bytes` holds for messages, frames and bodies that come in, and past
+        `max_unsent_bytes` of answers no more is read of a stream.
         `EngineOptions` tells of the rest.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
@@ -138,7 +151,19 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
-        self._max_message_bytes = max_message_bytes
+        if max_message_bytes < MIN_MESSAGE_BYTES or max_unsent_bytes < 1:
+            raise ConfigurationError(
+                f"messages may have at least {MIN_MESSAGE_BYTES} bytes, and one be unsent"
+            )
+        self._limits: _Limits = {
+            "max_message_bytes": max_message_bytes,
+            "max_unsent_bytes": max_unsent_bytes,
+            "max_operations_per_session": settings.max_operations_per_session,
+        }
+        self._manager.metrics.limits |= {
+            "max_message_bytes": max_message_bytes,
+            "max_unsent_bytes": max_unsent_bytes,
+        }
         self._stack = AsyncExitStack()
         self._stopped = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
@@ -217,11 +242,11 @@ class Server:
         server = GrpcServer(
             self._manager,
             addresses=listened,
-            max_message_bytes=self._max_message_bytes,
             doors=self._doors,
             on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
+            **self._limits,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -246,7 +271,7 @@ class Server:
             allowed_hosts=protection.allowed_hosts,
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
-            max_message_bytes=self._max_message_bytes,
+            **self._limits,
         )
         await stack.enter_async_context(bridge)
         self.http_address = addresses.join(self._host, bridge.port)

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 from openenv_grpc.events import event_of, facts_of
+from openenv_grpc.log_rates import PeerLogLimit
 
 
 class LogLevel(enum.StrEnum):
@@ -55,12 +56,16 @@ class TextFormatter(logging.Formatter):
         return " ".join((super().formatMessage(record), *(f"{name}={it}" for name, it in facts)))
 
 
-def configure_logs(level: LogLevel, style: LogFormat) -> None:
-    """Has everything logged to standard error."""
+def configure_logs(
+    level: LogLevel, style: LogFormat, *, lines_per_minute: float | None = None
+) -> None:
+    """Has everything logged to standard error; of each peer so many lines, if that is said."""
     handler = logging.StreamHandler(sys.stderr)
     match style:
         case LogFormat.JSON:
             handler.setFormatter(JsonFormatter())
         case LogFormat.TEXT:
             handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    if lines_per_minute is not None:
+        handler.addFilter(PeerLogLimit(lines_per_minute))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -12,6 +12,7 @@ from openenv_grpc.cli.logs import configure_logs
 from openenv_grpc.cli.serve_options import (
     DoorOptions,
     EnvironmentOptions,
+    LimitOptions,
     LogOptions,
     ProtectionOptions,
     SessionOptions,
@@ -37,6 +38,7 @@ def serve(
     sessions: SessionOptions,
     environments: EnvironmentOptions,
     target: TargetOptions,
+    limits: LimitOptions,
     logs: LogOptions,
 ) -> None:
     """Serve environments until Ctrl-C or SIGTERM.
@@ -47,7 +49,9 @@ def serve(
     Once every door listens, prints one line to standard output: READY grpc=HOST:PORT
     http=HOST:PORT. Logs go to standard error.
     """
-    configure_logs(logs.log_level, logs.log_format)
+    configure_logs(
+        logs.log_level, logs.log_format, lines_per_minute=logs.log_lines_per_minute or None
+    )
     overrides = target.overrides(len(targets))
     # Before environments are imported, which must not see the token of this process.
     options: ServerOptions = {
@@ -55,6 +59,7 @@ def serve(
         **protection.server_options(),
         **sessions.server_options(),
         **environments.server_options(),
+        **limits.server_options(),
         **logs.server_options(),
     }
     serving.serve(

@@ -14,8 +14,10 @@ from openenv_grpc.engine import capacity, verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
+from openenv_grpc.engine.health import Health
 from openenv_grpc.engine.housing import House, Housing
 from openenv_grpc.engine.idle import IdleWatch
+from openenv_grpc.engine.open_rate import OpenRate
 from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
 from openenv_grpc.engine.queue import Holder, SlotQueue
 from openenv_grpc.engine.registry import (
@@ -28,6 +30,7 @@ from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.traced import OperationSpans
+from openenv_grpc.engine.usage import measure
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
@@ -36,7 +39,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     SessionNotFoundError,
 )
-from openenv_grpc.metrics import Metrics
+from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort, Wait
 from openenv_grpc.types import EnvironmentMetadata
@@ -77,7 +80,7 @@ class SessionManager:
             for name, each in self._registered.items()
             if each.spec.isolation == "process"
         }
-        self.metrics = Metrics(self._registered)
+        self.metrics = Metrics(self._registered, self.settings.limits())
         """What is counted here. Doors add what goes through them."""
         self.snapshots = Snapshots(self.settings, self.metrics)
         """What sessions have saved."""
@@ -86,13 +89,14 @@ class SessionManager:
         self._transient: set[Session] = set()
         self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
         self._descriptions = Descriptions()
-        self._drain = asyncio.Event()
+        self._health = Health(max_stuck=self.settings.max_stuck)
 
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
         self.clock: Clock = self._given_clock or loop
         self._tracing = tracing.configured()
-        self._threads = Threads(Completions(loop))
+        self._threads = Threads(Completions(loop), on_stuck=self._health.note_stuck)
+        self._open_rate = OpenRate(self.settings.opens_per_minute, self.clock, self.metrics)
         self._idle = IdleWatch(self.clock, self._sessions.values)
         self._pools = {
             name: ProcessPool(
@@ -112,7 +116,7 @@ class SessionManager:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._drain.set()
+        self._health.drain()
         self._idle.stop()
         self._slots.refuse_all(capacity.draining())
         self._slots.stop()
@@ -236,8 +240,9 @@ class SessionManager:
             snapshot=snapshot,
         )
         try:
-            if self._drain.is_set():
+            if self._health.draining:
                 raise capacity.draining()
+            self._open_rate.check(peer)
             if wait is not None:
                 self._slots.enter(session, wait, holder)
             else:
@@ -274,18 +279,18 @@ class SessionManager:
 
     def drain(self) -> int:
         """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
-        self._drain.set()
+        self._health.drain()
         self._slots.refuse_all(capacity.draining())
         return len(self._sessions)
 
     @property
     def draining(self) -> bool:
         """Whether `drain` was called."""
-        return self._drain.is_set()
+        return self._health.draining
 
     async def until_draining(self) -> None:
         """Waits until `drain` is called, or the host ends."""
-        await self._drain.wait()
+        await self._health.until_draining()
 
     async def until_drained(self) -> None:
         """Waits until no session is amid an episode and nothing is asked any more.
@@ -302,6 +307,19 @@ class SessionManager:
             or (session.idle_since is not None and now - session.idle_since < DRAIN_SETTLE_S)
             for session in self._sessions.values()
         )
+
+    @property
+    def serving(self) -> bool:
+        """Whether new work is welcome: it does not drain, and few of its threads hang."""
+        return self._health.serving
+
+    async def health_changed(self) -> None:
+        """Waits until `serving` or `draining` may have changed."""
+        await self._health.changed()
+
+    def usage(self) -> Usage:
+        """Measures what is in use."""
+        return measure(self._sessions.values(), self.windows, self._pools)
 
     @property
     def stuck_threads(self) -> int:

@@ -236,6 +236,11 @@ class Session:
         """Size of the answers that it keeps."""
         return self._turns.ledger.kept_bytes
 
+    @property
+    def in_flight(self) -> int:
+        """Operations that have no answer yet."""
+        return self._turns.in_flight
+
     def attach(self, on_lost: OnLost, *, peer: str) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False

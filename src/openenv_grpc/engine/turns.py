@@ -54,7 +54,7 @@ class Turns:
         *,
         held: bool = False,
     ) -> None:
-        self.ledger = Ledger()
+        self.ledger = Ledger(max_records=settings.max_records, max_bytes=settings.max_record_bytes)
         self.running: Pending | None = None
         self.ended_by: OpenEnvError | None = None
         """Why nothing is started any more."""
@@ -66,7 +66,8 @@ class Turns:
         self._counted = counted
         self._spans = spans
         self._queue: deque[Pending] = deque()
-        self._in_flight = 0
+        self.in_flight = 0
+        """Operations without an answer."""
         self._advancing = False
         self._held = held  # nothing is started yet
         self._rest: asyncio.Future[None] | None = None
@@ -98,7 +99,7 @@ class Turns:
     ) -> None:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
-        self._in_flight += 1
+        self.in_flight += 1
         pending = Pending(operation, deliver, self._clock.time(), refused)
         if self._spans is not None:
             pending.span = self._spans.start(operation)
@@ -116,7 +117,7 @@ class Turns:
         if self.ended_by is not None:
             raise verdicts.copied(self.ended_by, Effect.NONE)
         limit = self._settings.max_operations_per_session
-        if self._in_flight >= limit:
+        if self.in_flight >= limit:
             raise TooManyOperationsError(
                 f"{limit} operations of this session are in flight; wait for an outcome first"
             )
@@ -161,7 +162,7 @@ class Turns:
         operation, deliver = pending.operation, pending.deliver
         if operation is None or deliver is None:  # an opening that nobody asked for
             return
-        self._in_flight -= 1
+        self.in_flight -= 1
         pending.stop_deadline()
         self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
         if error is not None:

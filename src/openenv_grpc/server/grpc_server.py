@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import grpc
 from grpc_channelz.v1 import channelz
@@ -21,7 +21,7 @@ from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
-from openenv_grpc.stream import StreamLimits
+from openenv_grpc.stream import MAX_UNSENT_BYTES, StreamLimits
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ class GrpcServer:
         *,
         addresses: Sequence[str] = ("127.0.0.1:0",),
         max_message_bytes: int = 100 * 2**20,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
         max_operations_per_session: int = 16,
         stop_grace_s: float = 5.0,
         doors: catalog.Doors | None = None,
@@ -61,6 +62,7 @@ class GrpcServer:
         self._on_drain = on_drain
         self._limits = StreamLimits(
             max_receive_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
             max_operations_per_session=max_operations_per_session,
         )
         self._doors = doors or self._own_doors
@@ -90,8 +92,8 @@ class GrpcServer:
             await server.stop(None)  # lets go of the addresses that it did get
             raise
         await server.start()
-        await self._say(health_pb2.HealthCheckResponse.SERVING)
-        self._watch = asyncio.create_task(self._follow_drain())
+        await self._say(serving=True)
+        self._watch = asyncio.create_task(self._follow_health())
         return self
 
     async def __aexit__(
@@ -115,12 +117,19 @@ class GrpcServer:
             self._on_drain(limit_s)
         return count
 
-    async def _follow_drain(self) -> None:
-        """Has health turn first, whoever had the host drain."""
-        await self._host.until_draining()
-        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+    async def _follow_health(self) -> None:
+        """Says how the host is, until it drains: first of all, whoever had it drain."""
+        said = True
+        while said or not self._host.draining:
+            if self._host.serving == said:
+                await self._host.health_changed()
+            else:
+                said = not said
+                await self._say(serving=said)
 
-    async def _say(self, state: Any) -> None:
+    async def _say(self, *, serving: bool) -> None:
+        states = health_pb2.HealthCheckResponse
+        state = states.SERVING if serving else states.NOT_SERVING
         for service in ("", *SERVICES):
             await self._health.set(service, state)
 

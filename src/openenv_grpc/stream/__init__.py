@@ -2,6 +2,15 @@
 
 from openenv_grpc.stream.incoming import digest
 from openenv_grpc.stream.outbox import Outbox, frame, varint
-from openenv_grpc.stream.serving import Duplex, StreamLimits, serve_stream
+from openenv_grpc.stream.serving import MAX_UNSENT_BYTES, Duplex, StreamLimits, serve_stream
 
-__all__ = ["Duplex", "Outbox", "StreamLimits", "digest", "frame", "serve_stream", "varint"]
+__all__ = [
+    "MAX_UNSENT_BYTES",
+    "Duplex",
+    "Outbox",
+    "StreamLimits",
+    "digest",
+    "frame",
+    "serve_stream",
+    "varint",
+]

@@ -42,6 +42,8 @@ DEFAULT_RECEIVE_BYTES = 4 * 2**20
 
 FEATURES = ("evaluate", "resume", "agent_access", "queue", "snapshot")
 
+MAX_UNSENT_BYTES = 32 * 2**20
+
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
 
@@ -71,7 +73,7 @@ class StreamLimits:
     """How much a stream takes."""
 
     max_receive_bytes: int = 100 * 2**20
-    max_unsent_bytes: int = 32 * 2**20
+    max_unsent_bytes: int = MAX_UNSENT_BYTES
     """Unsent outcomes past which no further operation is read."""
     max_operations_per_session: int = 16
     """Told to the client; the session enforces it."""

@@ -17,6 +17,14 @@ class LogOptions:
 
     log_level: Annotated[LogLevel, typer.Option(help="What to log.")] = LogLevel.INFO
     log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.TEXT
+    log_lines_per_minute: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="LINES",
+            help="Log lines that each address beyond this machine may cause; 0 for any number.",
+        ),
+    ] = 600
     otel: Annotated[
         bool,
         typer.Option(
