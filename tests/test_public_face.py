@@ -14,7 +14,7 @@ import pytest
 import openenv_grpc
 
 FACE = """
-    Action CallToolAction CallToolObservation CompositeTransform ConcurrencyConfig
+    Action Budgets CallToolAction CallToolObservation CompositeTransform ConcurrencyConfig
     ConcurrencyConfigurationError ConfigurationError DeadlineExceededError Effect EnvClient
     Environment EnvironmentDefinition EnvironmentFactoryError EnvironmentFailedError
     EnvironmentMetadata GenericAction GenericEnvClient InvalidActionError ListToolsAction

@@ -48,6 +48,7 @@ from openenv_grpc.tools import (
 from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
 from openenv_grpc.types import (
     Action,
+    Budgets,
     ConcurrencyConfig,
     EnvironmentMetadata,
     Observation,
@@ -58,6 +59,7 @@ from openenv_grpc.types import (
 
 __all__ = [
     "Action",
+    "Budgets",
     "CallToolAction",
     "CallToolObservation",
     "CompositeTransform",

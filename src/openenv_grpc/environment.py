@@ -70,7 +70,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     REQUIRES_RESET: ClassVar[bool] = False
     """Whether the server refuses steps before a reset and after the episode's end."""
     BUDGETS: ClassVar[Budgets] = Budgets()
-    """Longest times of its operations."""
+    """How long its operations take, and may take."""
     SNAPSHOT_FIELDS: ClassVar[Sequence[str] | None] = None
     """Names of the attributes that are all of its state, if they are data: the server can save and
     fork it then. Empty where there is no state beyond what the server keeps. Others write

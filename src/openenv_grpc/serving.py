@@ -210,12 +210,12 @@ class Server:
         They may take as long as `limit_s` says, else as the server's `drain_timeout_s`. Asked
         again, a `limit_s` counts from then on. Returns the number of live sessions.
         """
-        count = self._manager.drain()
         if self._stopped.is_set() or (limit_s is None and self._draining is not None):
-            return count
+            return self._manager.drain()
         if self._draining is not None:
             self._draining.cancel()
         limit_s = self._drain_timeout_s if limit_s is None else limit_s
+        count = self._manager.drain(limit_s)
         log_event(logger, logging.INFO, "draining", sessions=count, limit_s=limit_s)
         self._draining = asyncio.create_task(self._stop_when_drained(limit_s))
         return count

@@ -17,7 +17,8 @@ from typing import Protocol
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.metrics import Metrics, Usage
-from openenv_grpc.operations import Deliver, Operation, Reply
+from openenv_grpc.operations import Deliver, Operation, Reply, ToolCall
+from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata
 
 
@@ -63,6 +64,34 @@ class CancelEffect(enum.IntEnum):
     NOT_FOUND = 4
 
 
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """An operation that has no reply yet."""
+
+    request_id: int
+    elapsed_s: float
+    """Since it arrived."""
+
+
+class EventCodec(Protocol):
+    """Writes what is told of a session without being asked. Keeps no state of its own."""
+
+    def write_tool_called(
+        self, call: ToolCall, answer: ToolAnswer | None, error: OpenEnvError | None
+    ) -> bytes:
+        """Writes that a tool was called, with its answer or what it ended with in place of one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That a connection is told of the tool calls of a session, whoever makes them."""
+
+    codec: EventCodec
+    tell: Callable[[bytes], None]
+    """Gets what the codec wrote, on the event loop, after the caller has got the answer."""
+
+
 class SessionPort(Protocol):
     """One instance of an environment."""
 
@@ -98,6 +127,10 @@ class SessionPort(Protocol):
 
     def acknowledge(self, request_id: int) -> None:
         """Forgets the replies up to a number."""
+        ...
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists its numbered operations, oldest first; none while it waits for a slot."""
         ...
 
     def info(self) -> SessionInfo:
@@ -157,6 +190,7 @@ class Attachment(Protocol):
         resume: Resume | None = None,
         wait: Wait | None = None,
         snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -185,6 +219,7 @@ class Attachment(Protocol):
         resume_key: str,
         *,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Takes up a session that was opened with `resume`, whoever else holds it.
 
@@ -275,8 +310,16 @@ class SessionHost(Protocol):
         """Calls that run on although their session was given up."""
         ...
 
-    def drain(self) -> int:
-        """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
+    def drain(self, limit_s: float | None = None) -> int:
+        """Takes no new sessions and episodes from now on. Returns the number of live sessions.
+
+        `limit_s` is how long those under way have, as far as that is known.
+        """
+        ...
+
+    @property
+    def drain_remaining_s(self) -> float | None:
+        """How long those under way have still; `None` if that was not said."""
         ...
 
     @property

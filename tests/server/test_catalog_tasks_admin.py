@@ -58,6 +58,7 @@ async def test_the_catalog_describes_an_environment(
     assert [(door.protocol, door.uri) for door in described.doors] == [
         ("grpc", f"127.0.0.1:{server.ports[0]}")
     ]
+    assert described.budgets == catalog_pb2.Budgets()
     assert await code(
         stub.GetEnvironment(catalog_pb2.GetEnvironmentRequest(environment="chess"))
     ) == "NOT_FOUND"  # fmt: skip

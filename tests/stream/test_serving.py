@@ -76,7 +76,9 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "saved", "slow"]
-    assert list(server.features) == ["evaluate", "resume", "agent_access", "queue", "snapshot"]
+    assert list(server.features) == [
+        "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+    ]  # fmt: skip
     assert server.max_operations_per_session == 16
 
 
@@ -211,23 +213,6 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
     acknowledging.acknowledged_id = 3
     await pipe.ask(acknowledging)
     assert reason(await pipe.ask(stepping())) == "OUTCOME_FORGOTTEN"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda open_: setattr(open_, "events", True),
-    ],
-)
-async def test_an_open_that_asks_for_what_is_not_offered_is_refused(
-    pipe: Pipe, host: SessionManager, change: Callable[[session_pb2.Open], None]
-) -> None:
-    operation = opening()
-    change(operation.open)
-    refused = await pipe.ask(operation)
-    assert reason(refused) == "NOT_SUPPORTED"
-    assert refused.error.session_lost
-    assert host.sessions() == []
 
 
 async def test_an_unknown_environment_is_refused_and_the_number_stays_free(pipe: Pipe) -> None:

@@ -21,6 +21,7 @@ from openenv_grpc.cli.credentials import (
 )
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
+from openenv_grpc.client.time_limits import MESSAGE_TIMEOUT_S
 from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
 from openenv_grpc.serialization import parse_json_object
 from openenv_grpc.types import JsonValue, StepResult
@@ -79,8 +80,14 @@ def call(
         ),
     ] = "",
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for an answer.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How long to wait for an answer.  [default: what the environment says it may "
+            "take, else 60]",
+        ),
+    ] = None,
     token: TokenOption = None,
     token_file: TokenFileOption = None,
     tls_ca: TlsCaOption = None,
@@ -132,7 +139,7 @@ class _Server:
 
     url: str
     environment: str
-    timeout_s: float
+    timeout_s: float | None
     credentials: Credentials
 
     def client(self) -> GenericEnvClient:
@@ -140,7 +147,7 @@ class _Server:
         return GenericEnvClient(
             base_url=self.url,
             message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s,
+            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
             environment=self.environment,
             **self.credentials,
         )
@@ -150,7 +157,7 @@ class _Server:
         return MCPToolClient(
             base_url=self.url,
             message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s,
+            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
             environment=self.environment,
             **self.credentials,
         )
@@ -167,7 +174,10 @@ async def _step(server: _Server, options: Fields | None, actions: list[Fields]) 
     from openenv_grpc.client.catalog import describe
 
     described = await describe(
-        server.url, server.environment, timeout_s=server.timeout_s, **server.credentials
+        server.url,
+        server.environment,
+        timeout_s=server.timeout_s or MESSAGE_TIMEOUT_S,
+        **server.credentials,
     )
     for action in actions:
         check_action(action, described[0].schemas.get("action", {}))

@@ -5,26 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from openenv_grpc.client import operations
+from openenv_grpc.client import operations, tool_calls
 from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import (
-    CLOSE_TIMEOUT_S,
-    Evaluation,
-    answer_within,
-    gone,
-    no_answer,
-)
-from openenv_grpc.client.tool_calls import (
-    AskTools,
-    ToolCaller,
-    ask_again,
-    call_by_step,
-    list_by_step,
-)
+from openenv_grpc.client.remote_session import Evaluation, answer_within, gone, no_answer
+from openenv_grpc.client.time_limits import TimeLimits
+from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -36,14 +25,12 @@ from openenv_grpc.errors import (
 from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import durations, status
+from openenv_grpc.wire import budgets, durations, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
-
-AnswerT = TypeVar("AnswerT")
 
 _ATTACH = 1  # its control id
 
@@ -61,14 +48,14 @@ class ConnectSession:
         *,
         release: Callable[[], Awaitable[None]],
         target: str,
-        message_timeout_s: float,
+        limits: TimeLimits,
         resume_window_s: float | None,
         queue_timeout_s: float,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
-        self._message_timeout_s = message_timeout_s
+        self.limits = limits
         self._loop = asyncio.get_running_loop()
         self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
@@ -103,6 +90,7 @@ class ConnectSession:
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
         self._id = opened.session_id
+        self.limits.budgets = budgets.read_budgets(opened.budgets)
         granted = opened.HasField("resume_window")
         self._window_s = (
             durations.read_duration(opened.resume_window, what="resume_window") if granted else None
@@ -114,12 +102,18 @@ class ConnectSession:
                 session_id=opened.session_id,
             )
 
+    @property
+    def budgets(self) -> Budgets:
+        """See `RemoteSession`."""
+        return self.limits.budgets
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
-        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s)
+        limit_s = self.limits.reset_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.reset_episode)
 
     async def step(
@@ -131,7 +125,8 @@ class ConnectSession:
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.step(action, keywords)
-        outcome = await self._ask(operation, what="step", timeout_s=timeout_s)
+        limit_s = self.limits.step_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
 
     async def state(self) -> dict[str, Any]:
@@ -158,41 +153,32 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-
-        async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
-            if tools is None:
-                return await list_by_step(self)
-            return await tools.list_tools(self._id, limit_s=limit_s)
-
-        return await self._by_tools(ask)
+        return await tool_calls.list_tools(self)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
-        call_id = secrets.token_hex(16)
+        return await tool_calls.call_tool(self, name, arguments)
 
-        async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
-            if tools is None:
-                return await call_by_step(self, name, arguments)
-            return await tools.call_tool(
-                self._id, name, arguments, call_id=call_id, limit_s=limit_s
-            )
+    @property
+    def id(self) -> str:
+        """See `ToolUser`."""
+        return self._id
 
-        return await self._by_tools(ask)
+    @property
+    def resumes(self) -> bool:
+        """See `ToolUser`."""
+        return self._window_s is not None
 
-    async def _by_tools(self, ask: AskTools[AnswerT]) -> AnswerT:
-        return await ask_again(
-            ask, self._tools, limit_s=self._message_timeout_s, again=self._window_s is not None
-        )
-
-    async def _tools(self) -> ToolCaller | None:
-        """Returns what calls tools, as soon as there is a stream to call them beside."""
+    async def tool_caller(self) -> ToolCaller | None:
+        """See `ToolUser`."""
         self._check()
         if self._stream is None:
+            limit_s = self.limits.other_s
             try:
-                async with asyncio.timeout(self._message_timeout_s):
+                async with asyncio.timeout(limit_s):
                     await self._standing.wait()
             except TimeoutError:
-                raise no_answer("the tool call", self._message_timeout_s) from None
+                raise no_answer("the tool call", limit_s) from None
             self._check()
         return None if self._stream is None else self._stream.tools
 
@@ -202,7 +188,7 @@ class ConnectSession:
         try:
             if self.lost is None:
                 await self._ask(
-                    operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S, cancels=False
+                    operations.close(), what="close", limit_s=self.limits.close_s, cancels=False
                 )
             settled = True
         except OpenEnvError as error:
@@ -263,7 +249,7 @@ class ConnectSession:
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
-        limit_s = limit_s or self._message_timeout_s
+        limit_s = limit_s or self.limits.other_s
         try:
             outcome = await wait(pending.answer, limit_s, what=what)
         except asyncio.CancelledError:

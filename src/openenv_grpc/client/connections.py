@@ -12,6 +12,7 @@ from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
@@ -90,7 +91,7 @@ async def open_session(
     *,
     environment: str,
     connect_timeout_s: float,
-    message_timeout_s: float,
+    message_timeout_s: float | None,
     resume_window_s: float | None,
     queue_timeout_s: float,
     snapshot_id: str,
@@ -125,7 +126,7 @@ async def open_session(
             dialled.link,
             release=shared.leave,
             target=target.uri,
-            message_timeout_s=message_timeout_s,
+            limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
             queue_timeout_s=queue_timeout_s,
         )
@@ -146,7 +147,7 @@ async def _open_json(
     *,
     environment: str,
     connect_timeout_s: float,
-    message_timeout_s: float,
+    message_timeout_s: float | None,
     snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key

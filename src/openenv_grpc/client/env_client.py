@@ -21,7 +21,7 @@ from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
 from openenv_grpc.errors import InvalidRequestError, NotSupportedError
-from openenv_grpc.types import JsonValue, ServerMode, StepResult
+from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -78,7 +78,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self,
         base_url: str | None = None,
         connect_timeout_s: float = 10.0,
-        message_timeout_s: float = 60.0,
+        message_timeout_s: float | None = None,
         max_message_size_mb: float = 100.0,
         websocket_ping_interval_s: float | None = 20.0,
         websocket_ping_timeout_s: float | None = 20.0,
@@ -102,6 +102,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         is for servers that ask for one; without it that of the variable `OPENENV_GRPC_TOKEN` is
         sent, if there is one. `tls_ca` is a file with the certificates to trust in place of the
         system's, `tls_cert` and `tls_key` are the client's own, for servers that ask for one.
+
+        `message_timeout_s` is how long the client waits for an answer where a call sets no
+        `timeout_s`. `None` takes the environment's word for the longest time of a reset or step,
+        and 60 where it says nothing; see `budgets`.
 
         `resume_window_s` is how long the session outlives the loss of its connection, which the
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
@@ -164,6 +168,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def mode(self) -> ServerMode:
         """What the client takes the server's mode to be. Nothing is sent of it."""
         return self._mode
+
+    @property
+    def budgets(self) -> Budgets:
+        """How long the environment's operations take, by its author's word; see `Budgets`.
+
+        Nothing is known of them without a session, or from a server of the reference.
+        """
+        return Budgets() if self._session is None else self._session.budgets
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns the same client with methods that block, for code without an event loop."""

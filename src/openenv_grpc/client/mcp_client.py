@@ -49,7 +49,7 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
         self,
         base_url: str | None = None,
         connect_timeout_s: float = 10.0,
-        message_timeout_s: float = 60.0,
+        message_timeout_s: float | None = None,
         websocket_ping_interval_s: float | None = 20.0,
         websocket_ping_timeout_s: float | None = 20.0,
         provider: Provider | None = None,

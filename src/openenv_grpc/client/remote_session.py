@@ -16,10 +16,7 @@ from openenv_grpc.errors import (
     OutcomeTooLargeError,
 )
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
-
-CLOSE_TIMEOUT_S = 10.0
-"""How long the server may take to close a session, before the client stops waiting for it."""
+from openenv_grpc.types import Budgets, JsonValue
 
 AnswerT = TypeVar("AnswerT")
 
@@ -52,6 +49,11 @@ class RemoteSession(Protocol):
     @property
     def lost(self) -> OpenEnvError | None:
         """Why the session is gone; `None` while it is there."""
+        ...
+
+    @property
+    def budgets(self) -> Budgets:
+        """How long the environment's operations take, as far as that is known."""
         ...
 
     async def reset(

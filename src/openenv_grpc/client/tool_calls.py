@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ import grpc.aio
 
 from openenv_grpc.client import tool_answers
 from openenv_grpc.client.rpc_errors import error_of
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.errors import Effect, ProtocolViolationError, UnavailableError
 from openenv_grpc.serialization import parse_json
 from openenv_grpc.tools import Tool
@@ -143,31 +145,6 @@ class AskTools(Protocol[AnswerT_co]):
         ...
 
 
-async def ask_again(
-    ask: AskTools[AnswerT],
-    find: Callable[[], Awaitable[ToolCaller | None]],
-    *,
-    limit_s: float,
-    again: bool,
-) -> AnswerT:
-    """Asks what `find` finds; with `again` once more, and so on, where the connection is lost.
-
-    What is asked has to be safe to repeat.
-    """
-    loop = asyncio.get_running_loop()
-    give_up_at, delay_s = loop.time() + limit_s, FIRST_DELAY_S
-    while True:
-        tools = await find()
-        try:
-            return await ask(tools, max(0.0, give_up_at - loop.time()))
-        except UnavailableError as error:
-            lost = tools is None or error.session_lost  # no calls of their own, or no use
-            if lost or not again or loop.time() + delay_s >= give_up_at:
-                raise
-        await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
-        delay_s = min(2 * delay_s, LAST_DELAY_S)
-
-
 class Stepper(Protocol):
     """A session that can step."""
 
@@ -180,6 +157,71 @@ class Stepper(Protocol):
     ) -> dict[str, Any]:
         """Applies an action and returns the payload of the observation."""
         ...
+
+
+class ToolUser(Stepper, Protocol):
+    """A session on a stream, whose tools can be called."""
+
+    @property
+    def id(self) -> str:
+        """Names it."""
+        ...
+
+    @property
+    def limits(self) -> TimeLimits:
+        """How long its answers may take."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether it outlives its stream."""
+        ...
+
+    async def tool_caller(self) -> ToolCaller | None:
+        """Returns what calls tools, as soon as there is a stream to call them beside."""
+        ...
+
+
+async def list_tools(session: ToolUser) -> list[Tool]:
+    """Lists a session's tools."""
+
+    async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
+        if tools is None:
+            return await list_by_step(session)
+        return await tools.list_tools(session.id, limit_s=limit_s)
+
+    return await _ask_again(ask, session)
+
+
+async def call_tool(session: ToolUser, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
+    """Calls a tool. A call whose connection was lost is sent again, not done again."""
+    call_id = secrets.token_hex(16)
+
+    async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
+        if tools is None:
+            return await call_by_step(session, name, arguments)
+        return await tools.call_tool(session.id, name, arguments, call_id=call_id, limit_s=limit_s)
+
+    return await _ask_again(ask, session)
+
+
+async def _ask_again(ask: AskTools[AnswerT], session: ToolUser) -> AnswerT:
+    """Asks; and again, where the connection is lost and the session outlives that.
+
+    What is asked has to be safe to repeat.
+    """
+    loop = asyncio.get_running_loop()
+    give_up_at, delay_s = loop.time() + session.limits.other_s, FIRST_DELAY_S
+    while True:
+        tools = await session.tool_caller()
+        try:
+            return await ask(tools, max(0.0, give_up_at - loop.time()))
+        except UnavailableError as error:
+            lost = tools is None or error.session_lost  # no calls of their own, or no use
+            if lost or not session.resumes or loop.time() + delay_s >= give_up_at:
+                raise
+        await asyncio.sleep(delay_s)  # the stream's loss is yet to be noticed
+        delay_s = min(2 * delay_s, LAST_DELAY_S)
 
 
 async def list_by_step(session: Stepper) -> list[Tool]:

@@ -12,7 +12,7 @@ from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import Facts, Tracing, configured
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 
 
 class TracedSession:
@@ -30,6 +30,11 @@ class TracedSession:
     def lost(self) -> OpenEnvError | None:
         """See `RemoteSession`."""
         return self._session.lost
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `RemoteSession`."""
+        return self._session.budgets
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None

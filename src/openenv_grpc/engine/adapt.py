@@ -141,7 +141,7 @@ def shape_of(cls: type) -> Shape:
         single_thread=bool(getattr(cls, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)),
         isolation=isolation,
         requires_reset=bool(getattr(cls, "REQUIRES_RESET", False)),
-        budgets=getattr(cls, "BUDGETS", Budgets()),
+        budgets=_budgets(cls),
     )
 
 
@@ -166,6 +166,18 @@ def factory_name(factory: Callable[..., Any]) -> str:
 def environment_name(factory: Callable[..., Any]) -> str:
     """Names the environment of a factory that was given no name."""
     return str(getattr(factory, "__name__", "environment"))
+
+
+def _budgets(cls: type) -> Budgets:
+    """Returns what a class says of its times; one that is not ours may mean another thing by it."""
+    budgets = getattr(cls, "BUDGETS", None)
+    if isinstance(budgets, Budgets):
+        return budgets
+    if issubclass(cls, Environment):
+        raise TypeError(
+            f"{cls.__qualname__}.BUDGETS is {budgets!r}; it has to be openenv_grpc.Budgets(...)"
+        )
+    return Budgets()
 
 
 def _preferred(cls: type, name: str) -> Method:

@@ -13,7 +13,7 @@ from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.operations import Deliver, Operation
-from openenv_grpc.sessions import Resume, SessionPort, Wait
+from openenv_grpc.sessions import Resume, SessionPort, Wait, Watch
 
 UNHELD_IDLE_TIMEOUT_S = 600.0
 """How long a session that no connection holds may idle, unless something else is said."""
@@ -73,6 +73,7 @@ class HeldSessions:
         resume: Resume | None = None,
         wait: Wait | None = None,
         snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -89,7 +90,7 @@ class HeldSessions:
             verdicts.check_first(operation)
         if resume is not None and self._opener.settings.max_resume_window_s > 0:
             return self._open_for(
-                resume, environment, snapshot_id, operation, deliver, on_lost, wait
+                resume, environment, snapshot_id, operation, deliver, on_lost, wait, watch
             )
         session = self._opener.open_session(
             environment,
@@ -100,6 +101,7 @@ class HeldSessions:
             holder=self,
             snapshot_id=snapshot_id,
         )
+        session.watch = watch
         self._sessions[session] = session
         session.closed.add_done_callback(lambda _: self._sessions.pop(session, None))
         if operation is not None and deliver is not None:
@@ -115,6 +117,7 @@ class HeldSessions:
         deliver: Deliver | None,
         on_lost: OnLost | None,
         wait: Wait | None,
+        watch: Watch | None,
     ) -> Hold:
         session = self._windows.known(resume.key)
         joins = session is not None
@@ -135,23 +138,28 @@ class HeldSessions:
             )
         elif session.queued and wait is not None:
             self._opener.keep_waiting(session, wait, self)
-        hold = self._hold(session, on_lost)
+        hold = self._hold(session, on_lost, watch)
         if operation is not None and deliver is not None:
             (hold.submit if joins else hold.open)(operation, deliver)
         return hold
 
     def attach(
-        self, session_id: str, resume_key: str, *, on_lost: OnLost | None = None
+        self,
+        session_id: str,
+        resume_key: str,
+        *,
+        on_lost: OnLost | None = None,
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Takes up a session that was opened with `resume`, and fences who held it.
 
         Raises:
             SessionNotFoundError: there is no such session, or that is not its key.
         """
-        return self._hold(self._windows.find(session_id, resume_key), on_lost)
+        return self._hold(self._windows.find(session_id, resume_key), on_lost, watch)
 
-    def _hold(self, session: Session, on_lost: OnLost | None) -> Hold:
-        hold = Hold(session, on_lost, self._forget)
+    def _hold(self, session: Session, on_lost: OnLost | None, watch: Watch | None) -> Hold:
+        hold = Hold(session, on_lost, self._forget, watch)
         self._windows.hold(hold, peer=self._peer)
         if not session.closed.done():
             self._holds[hold] = hold
@@ -174,7 +182,7 @@ class HeldSessions:
         hold = self._holds.pop(session, None)
         released = self._sessions.pop(session, None) if hold is None else hold.session
         if released is not None:
-            released.on_lost = None
+            released.on_lost = released.watch = None
             if released.idle_timeout_s is None:
                 released.watch_idle(UNHELD_IDLE_TIMEOUT_S)
 

@@ -272,7 +272,7 @@ class Instance:
         )
 
     def _called_by_step(self, observation: Any) -> ToolAnswer:
-        self._stepped(observation)
+        observed = self._stepped(observation)
         self._field(observation, "call", "tool_name", "CallToolObservation")
         error = observation.error
         text = str(observation.result) if error is None else error.message
@@ -281,6 +281,10 @@ class Instance:
             data=observation.result,
             is_error=error is not None,
             observation=observation,
+            reward=observed.reward,
+            rewards=observed.rewards,
+            terminated=observed.done and not observed.truncated,
+            truncated=observed.truncated,
         )
 
     def _field(self, observation: Any, call: str, field: str, expected: str) -> Any:

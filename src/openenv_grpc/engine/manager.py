@@ -90,6 +90,7 @@ class SessionManager:
         self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
         self._descriptions = Descriptions()
         self._health = Health(max_stuck=self.settings.max_stuck)
+        self._drain_due: float | None = None
 
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
@@ -102,7 +103,7 @@ class SessionManager:
             name: ProcessPool(
                 recipe,
                 size=min(self.settings.process_pool_size, self._specs[name].session_limit),
-                end_timeout_s=self.settings.close_timeout_s,
+                end_timeout_s=self._registered[name].close_timeout_s,
             )
             for name, recipe in self._recipes.items()
         }
@@ -277,11 +278,21 @@ class SessionManager:
         """
         self._find_session(session_id).end(error, cause="ended by an operator")
 
-    def drain(self) -> int:
-        """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
+    def drain(self, limit_s: float | None = None) -> int:
+        """Takes no new sessions and episodes from now on. Returns the number of live sessions.
+
+        `limit_s` is what those under way are told that they have.
+        """
+        if limit_s is not None:
+            self._drain_due = self.clock.time() + limit_s
         self._health.drain()
         self._slots.refuse_all(capacity.draining())
         return len(self._sessions)
+
+    @property
+    def drain_remaining_s(self) -> float | None:
+        """How long those under way have still; `None` if that was not said."""
+        return None if self._drain_due is None else max(0.0, self._drain_due - self.clock.time())
 
     @property
     def draining(self) -> bool:

@@ -24,6 +24,10 @@ from openenv_grpc.types import Action, Budgets
 DEFAULT_SESSIONS = 256
 """Sessions of an environment that supports several, if nobody says otherwise."""
 
+LEAST_CLOSE_TIMEOUT_S = 10.0
+"""How long an environment's `close` is waited for, unless a setting says otherwise, or its class
+that it may take longer."""
+
 REFERENCE_TYPES = "openenv.core.env_server.types"
 REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
 
@@ -46,8 +50,9 @@ class EngineSettings:
     """Calls that may run on although their session was given up, before health says so."""
     opens_per_minute: float | None = 6_000
     """Sessions that each peer beyond this machine may open; `None` for any number."""
-    close_timeout_s: float = 10.0
-    """How long an environment's `close` is waited for."""
+    close_timeout_s: float | None = None
+    """How long an environment's `close` is waited for; `None` takes its class's word, and 10 where
+    that says nothing, or less."""
     max_operations_per_session: int = 16
     """Operations in flight in one session; further ones are refused."""
     redact_errors: bool = False
@@ -131,6 +136,8 @@ class RegisteredEnvironment:
     cls: type | None
     """Its class, if that is known before one is built."""
     session_timeout_s: float | None
+    close_timeout_s: float
+    """How long its `close` is waited for."""
     tool_actions: Mapping[str, type[BaseModel]] | None
     """The actions by which tools are listed and called, where they are steps in disguise."""
     single_thread: bool
@@ -193,10 +200,17 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         factory=factory,
         cls=cls,
         session_timeout_s=settings.session_timeout_s if timeout_s is None else timeout_s,
+        close_timeout_s=_close_timeout_s(spec, settings),
         tool_actions=tool_action_types(definition.action_type),
         single_thread=shape is not None and shape.single_thread,
         default_metadata=cls is not None and shape is not None and shape.default_metadata,
     )
+
+
+def _close_timeout_s(spec: EnvironmentSpec, settings: EngineSettings) -> float:
+    if settings.close_timeout_s is not None:
+        return settings.close_timeout_s
+    return max(LEAST_CLOSE_TIMEOUT_S, spec.budgets.close_s or 0.0)
 
 
 def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings) -> int | None:

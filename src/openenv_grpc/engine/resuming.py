@@ -17,18 +17,30 @@ from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation, Reply
-from openenv_grpc.sessions import CancelEffect, Resume, SessionInfo, SessionPort
+from openenv_grpc.sessions import (
+    CancelEffect,
+    Resume,
+    SessionInfo,
+    SessionPort,
+    UnderWay,
+    Watch,
+)
 
 
 class Hold:
     """One connection's hold on a session that may outlive it. Implements `SessionPort`."""
 
     def __init__(
-        self, session: Session, on_lost: OnLost | None, forget: Callable[[SessionPort], None]
+        self,
+        session: Session,
+        on_lost: OnLost | None,
+        forget: Callable[[SessionPort], None],
+        watch: Watch | None = None,
     ) -> None:
         self.session = session
         self.forget = forget
         """Has its connection know it no more: there is nothing left to let go."""
+        self.watch = watch
         self._on_lost = on_lost
         self._over: OpenEnvError | None = None  # why nothing goes through any more
 
@@ -71,6 +83,10 @@ class Hold:
         """See `SessionPort`."""
         if self._over is None:
             self.session.acknowledge(request_id)
+
+    def under_way(self) -> list[UnderWay]:
+        """See `SessionPort`."""
+        return [] if self._over else self.session.under_way()
 
     def info(self) -> SessionInfo:
         """See `SessionPort`."""
@@ -167,7 +183,7 @@ class Windows:
             last.fence()
         if not session.is_over:
             claim.stop_timer()
-            session.attach(hold.lost, peer=peer)
+            session.attach(hold.lost, peer=peer, watch=hold.watch)
 
     def detach(self, hold: Hold) -> None:
         """Lets a session wait to be taken up again; ends it once its window has passed."""

@@ -21,13 +21,21 @@ from openenv_grpc.engine.snapshots import Snapshot, Snapshots
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.turns import Turns
+from openenv_grpc.engine.witnessing import witnessed
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.events import Fact, log_event
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
-from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
+from openenv_grpc.sessions import (
+    CancelEffect,
+    SessionInfo,
+    SessionPort,
+    SessionState,
+    UnderWay,
+    Watch,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +122,8 @@ class Session:
         self.queued = queued
         """Whether it has no slot: until `admit`, or for ever."""
         self.on_lost = on_lost
+        self.watch: Watch | None = None
+        """Who is told of its tool calls, if anybody is."""
         self.peer = peer
         """Who is attached; empty if nobody is."""
         self.resume_window_s: float | None = None
@@ -186,7 +196,22 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
+        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused)
+
+    def _tell(self, event: bytes) -> None:
+        if self.watch is not None:  # whoever watches by now
+            self.watch.tell(event)
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists its numbered operations, oldest first; none while it waits for a slot."""
+        if self.queued:
+            return []
+        closing = self._closing  # which its turn has come to already
+        if closing is None or closing.answered or not closing.is_numbered:
+            return self._turns.under_way()
+        return [closing.under_way(self._clock.time()), *self._turns.under_way()]
 
     def cancel(self, request_id: int) -> CancelEffect:
         """Cancels a numbered operation that has no reply yet."""
@@ -241,9 +266,10 @@ class Session:
         """Operations that have no answer yet."""
         return self._turns.in_flight
 
-    def attach(self, on_lost: OnLost, *, peer: str) -> None:
+    def attach(self, on_lost: OnLost, *, peer: str, watch: Watch | None = None) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False
+        self.watch = watch
         self._turns.idle_since = self._clock.time()
         self._home.watch_idle(self)
 
@@ -257,6 +283,7 @@ class Session:
     def detach(self) -> None:
         """Notes that nobody holds it. What was asked of it is done all the same."""
         self.on_lost, self.peer, self.is_detached = None, "", True
+        self.watch = None
 
     def watch_idle(self, limit_s: float) -> None:
         """Has the session end once it idles for too long."""
@@ -443,7 +470,7 @@ class Session:
             self._housing.vacate()
             self._finish(None)
         else:
-            limit_s = self._home.settings.close_timeout_s if limit_s is None else limit_s
+            limit_s = self.registered.close_timeout_s if limit_s is None else limit_s
             self._cleaning = asyncio.get_running_loop().create_task(self._clean_up(limit_s))
 
     async def _clean_up(self, limit_s: float) -> None:
@@ -451,7 +478,7 @@ class Session:
         rests = await self._turns.comes_to_rest(limit_s)
         if rests or (running is not None and running.task is not None):
             try:
-                async with asyncio.timeout(self._home.settings.close_timeout_s):
+                async with asyncio.timeout(self.registered.close_timeout_s):
                     await self._housing.close()
                 stuck_on = None
             except TimeoutError:

@@ -17,7 +17,7 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
 from openenv_grpc.operations import Deliver, Kind, Operation, Reply
-from openenv_grpc.sessions import CancelEffect
+from openenv_grpc.sessions import CancelEffect, UnderWay
 
 
 class Performer(Protocol):
@@ -71,6 +71,12 @@ class Turns:
         self._advancing = False
         self._held = held  # nothing is started yet
         self._rest: asyncio.Future[None] | None = None
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists the numbered operations that have no answer yet, oldest first."""
+        waiting = self._queue if self.running is None else (self.running, *self._queue)
+        now = self._clock.time()
+        return [each.under_way(now) for each in waiting if each.is_numbered and not each.answered]
 
     @property
     def is_idle(self) -> bool:

@@ -112,7 +112,7 @@ class GrpcServer:
 
     def drain(self, limit_s: float | None) -> int:
         """Has the host take no new work. Returns the number of live sessions."""
-        count = self._host.drain()
+        count = self._host.drain(limit_s)
         if self._on_drain is not None:
             self._on_drain(limit_s)
         return count

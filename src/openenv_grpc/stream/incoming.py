@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError, OpenEnvError
+from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.v1 import session_pb2
@@ -52,11 +52,6 @@ def digest(arm: str, content: bytes) -> bytes:
     return arm.encode() + b"\0" + content
 
 
-_NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "events": lambda message: message.events,
-}
-
-
 def read_open(
     message: session_pb2.Operation, tell: Callable[[QueuePlace], None]
 ) -> tuple[Operation, Resume | None, Wait]:
@@ -65,11 +60,9 @@ def read_open(
     `tell` is for those who asked for progress.
 
     Raises:
-        NotSupportedError: it asks for what the server's features do not name.
         InvalidRequestError: it makes no sense.
     """
     try:
-        refuse_what_is_not_offered(message.open)
         resume = read_resume(message.open)
         wait = read_wait(message.open, tell)
         return read_operation(message, "open"), resume, wait
@@ -117,10 +110,3 @@ def read_wait(message: session_pb2.Open, tell: Callable[[QueuePlace], None]) -> 
         group_size=message.group_size or 1,
         tell=tell if message.progress else None,
     )
-
-
-def refuse_what_is_not_offered(message: session_pb2.Open) -> None:
-    """Raises `NotSupportedError` for what the server's features do not name."""
-    for name, asked in _NOT_OFFERED.items():
-        if asked(message):
-            raise NotSupportedError(f"this server does not offer {name}; open without it")

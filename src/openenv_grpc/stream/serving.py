@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -30,22 +28,23 @@ from openenv_grpc.sessions import (
     SessionHost,
     SessionPort,
     Wait,
+    Watch,
 )
 from openenv_grpc.stream.incoming import read_open, read_operation
+from openenv_grpc.stream.limits import (
+    DEFAULT_RECEIVE_BYTES,
+    MIN_RECEIVE_BYTES,
+    Duplex,
+    StreamLimits,
+)
 from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import status
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
-DEFAULT_RECEIVE_BYTES = 4 * 2**20
-"""What a client takes that does not say how much."""
-
-FEATURES = ("evaluate", "resume", "agent_access", "queue", "snapshot")
-
-MAX_UNSENT_BYTES = 32 * 2**20
-
-MIN_RECEIVE_BYTES = 1024
-"""What a client has to take, so that it can be told of errors."""
+FEATURES = (
+    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+)  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
@@ -54,29 +53,6 @@ OPENING_ID = 1
 """The number of a session's first operation."""
 
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
-
-
-class Duplex(Protocol):
-    """Where messages come from and go to."""
-
-    async def read(self) -> bytes | None:
-        """Returns the next message; `None` at the end."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Sends a message. Raises `ConnectionError` if nobody is there any more."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLimits:
-    """How much a stream takes."""
-
-    max_receive_bytes: int = 100 * 2**20
-    max_unsent_bytes: int = MAX_UNSENT_BYTES
-    """Unsent outcomes past which no further operation is read."""
-    max_operations_per_session: int = 16
-    """Told to the client; the session enforces it."""
 
 
 async def serve_stream(
@@ -137,12 +113,20 @@ class _ServerStream:
         self._stopped = False
         self._reading: asyncio.Task[None] | None = None
         self._outcome_limit = DEFAULT_RECEIVE_BYTES - _FRAME_BYTES
+        self._unasked = Unasked(
+            host,
+            self._outbox,
+            interval_s=limits.progress_interval_s,
+            max_unsent_bytes=limits.max_unsent_bytes,
+        )
+        self._unasked.outcome_limit = self._outcome_limit
 
     async def run(self, duplex: Duplex) -> None:
         """Carries messages to the end of the stream. Raises what `serve_stream` raises."""
         failure: OpenEnvError | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
+                self._unasked.start(tasks)
                 self._reading = tasks.create_task(self._read_from(duplex))
                 tasks.create_task(self._write_to(duplex))
         except* OpenEnvError as failures:
@@ -172,6 +156,7 @@ class _ServerStream:
     async def _write_to(self, duplex: Duplex) -> None:
         while (data := await self._outbox.take()) is not None:
             await duplex.write(data)
+        self._unasked.stop()
 
     def _end(self) -> None:
         self._ended = True
@@ -210,7 +195,9 @@ class _ServerStream:
             raise ProtocolViolationError(
                 f"max_receive_size_bytes is 0 or at least {MIN_RECEIVE_BYTES}, not {limit}"
             )
-        self._outcome_limit = limit - _FRAME_BYTES
+        self._outcome_limit = self._unasked.outcome_limit = limit - _FRAME_BYTES
+        if DRAINING in client.features:
+            self._unasked.tell_draining()
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
         response = session_pb2.ConnectResponse()
         hello = response.server
@@ -245,14 +232,18 @@ class _ServerStream:
             opening.trace = operation.traceparent
         if operation.open.agent_access:
             opening.context = self._grant
+        watch = self._unasked.watch(held.prefix) if operation.open.events else None
         self._start(
             held,
             operation.open.environment,
             wait,
             opening,
             resume=resume,
+            watch=watch,
             snapshot_id=operation.open.snapshot_id,
         )
+        if operation.open.progress and held.port is not None:
+            self._unasked.follow(held.prefix, held.port)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -269,6 +260,7 @@ class _ServerStream:
         *,
         resume: Resume | None = None,
         snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         deliver = None if opening is None else self._deliver_to(held)
@@ -281,6 +273,7 @@ class _ServerStream:
                 resume=resume,
                 wait=wait,
                 snapshot_id=snapshot_id,
+                watch=watch,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
@@ -317,9 +310,14 @@ class _ServerStream:
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach
         held.port = port = self._attachment.attach(
-            asked.session_id, asked.resume_key, on_lost=partial(self._lost, held)
+            asked.session_id,
+            asked.resume_key,
+            on_lost=partial(self._lost, held),
+            watch=self._unasked.watch(held.prefix) if asked.events else None,
         )
         self._hold(held)
+        if asked.progress:
+            self._unasked.follow(held.prefix, port)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
@@ -352,8 +350,12 @@ class _ServerStream:
             content = self._too_large(reply)
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
-            self._sessions.pop(held.number, None)
+            self._drop(held)
         self._settle(held, 1)
+
+    def _drop(self, held: _Held) -> None:
+        self._sessions.pop(held.number, None)
+        self._unasked.forget(held.prefix)
 
     def _too_large(self, reply: Reply) -> bytes:
         request_id = reply.operation.request_id or 0
@@ -372,15 +374,11 @@ class _ServerStream:
         self._outbox.put(frame(outcome, held.prefix))
 
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
+        self._unasked.lost(held.prefix, error)
         if error.session_lost:
-            self._sessions.pop(held.number, None)
-        outcome = session_pb2.Outcome()
-        outcome.event.event_time.GetCurrentTime()
-        status.encode_error(outcome.event.session_lost, error)
-        if outcome.ByteSize() > self._outcome_limit:
-            outcome.event.session_lost.Clear()
-            status.encode_brief_error(outcome.event.session_lost, error)
-        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+            self._drop(held)
+        else:
+            self._unasked.forget(held.prefix)
         if not error.session_lost:  # but held elsewhere, where its replies go
             self._settle(held, held.pending)
 

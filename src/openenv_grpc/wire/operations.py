@@ -22,9 +22,10 @@ from openenv_grpc.operations import (
 )
 from openenv_grpc.serialization import BESIDE, model_fields
 from openenv_grpc.sessions import QueuePlace
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
+from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.durations import fill_duration
 
 MAX_EPISODE_ID = 255
@@ -106,7 +107,7 @@ class ConnectCodec(ProtoCodec):
                 outcome.evaluate.SetInParent()
                 outcome.evaluate.rewards.update(result.rewards)
             case Opened():
-                fill_opened(outcome.open, operation, result)
+                fill_opened(outcome.open, operation, result, spec)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
             case Saved():
@@ -167,7 +168,7 @@ class UnaryCodec(ProtoCodec):
                 fill_verdict(response, result)
             case Opened():
                 response = episode_pb2.OpenResponse()
-                fill_opened(response, operation, result)
+                fill_opened(response, operation, result, spec)
             case Closed():
                 response = episode_pb2.CloseResponse(step_count=result.step_count)
             case _:
@@ -186,10 +187,16 @@ def fill_opened(
     message: session_pb2.OpenResult | episode_pb2.OpenResponse,
     operation: Operation,
     result: Opened,
+    spec: EnvironmentSpec,
 ) -> None:
-    """Fills a session's names, and access for its agent if the door put a grant in `context`."""
+    """Fills a session's names, its budgets, and access for its agent.
+
+    That is minted if the door put a grant in `context`.
+    """
     message.session_id = result.session_id
     message.environment = result.environment
+    if spec.budgets != Budgets():
+        fill_budgets(message.budgets, spec.budgets)
     grant: Grant | None = operation.context
     if grant is not None:
         access = grant(result.session_id)

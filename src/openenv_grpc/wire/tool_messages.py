@@ -35,7 +35,7 @@ class ToolCodec(WritingCodec):
                 return listed.SerializeToString()
             case ToolAnswer():
                 response = tool_pb2.CallToolResponse()
-                _fill_result(response.result, result)
+                fill_result(response.result, result)
                 return response.SerializeToString()
             case _:
                 raise InternalError(f"the tool service has no answer for {type(result).__name__}")
@@ -52,7 +52,8 @@ def _tool(tool: ToolInfo) -> tool_pb2.Tool:
     )
 
 
-def _fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
+def fill_result(message: tool_pb2.ToolResult, answer: ToolAnswer) -> None:
+    """Fills what a tool answered, as its agent sees it."""
     message.SetInParent()
     message.failed = answer.is_error
     for block in answer.content:
