@@ -13,6 +13,7 @@ from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
 from openenv_bridge.responses import wants_websocket
+from openenv_bridge.resumable_ws import Resuming, serve_resumable
 from openenv_bridge.sockets import Socket, Sockets
 from openenv_bridge.ws import serve_json
 from openenv_bridge.ws_messages import MAX_FRAME_BYTES
@@ -57,7 +58,13 @@ class Doors:
             ) as socket:
                 await serve_binary(socket, self._host, self._access, limits=self._limits)
         else:
+            resuming = Resuming.asked(request)
             async with self._accept_json(request, "ws") as socket:
+                if resuming is not None:
+                    await serve_resumable(
+                        socket, self._host, self._leases, resuming, environment=environment
+                    )
+                    return socket.response
                 await serve_json(
                     socket,
                     self._host,
