@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import unquote
 
 import aiohttp
 
 from openenv_grpc.client.credentials import ssl_context
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
+from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
 from openenv_grpc.errors import (
     Effect,
+    EnvironmentNotFoundError,
     InvalidRequestError,
     MessageTooLargeError,
     NotSupportedError,
@@ -21,6 +24,7 @@ from openenv_grpc.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from openenv_grpc.tracing import HEADER, TRACEPARENT
 
 SUBPROTOCOL = "openenv-grpc.v1"
 CLOSE_TIMEOUT_S = 2.0
@@ -36,6 +40,12 @@ _REFUSALS: dict[int, type[OpenEnvError]] = {
     403: PermissionDeniedError,
     404: NotSupportedError,
 }
+
+
+def _trace() -> dict[str, str]:
+    """Returns the header that names the span in which a socket is opened."""
+    traceparent = TRACEPARENT.get()
+    return {HEADER: traceparent} if traceparent else {}
 
 
 class WebSocketTransport:
@@ -122,6 +132,7 @@ async def dial(
     Raises:
         UnavailableError: nobody answers there.
         UnauthenticatedError, PermissionDeniedError, NotSupportedError: the server refuses.
+        EnvironmentNotFoundError: the path names an environment that the server does not have.
         InvalidRequestError: the URL or a certificate is of no use.
     """
     tls = ssl_context(options.tls)
@@ -134,7 +145,7 @@ async def dial(
             socket = await session.ws_connect(
                 target.uri,
                 protocols=(SUBPROTOCOL,) if offer else (),
-                headers=dict(options.headers),
+                headers={**dict(options.headers), **_trace()},
                 ssl=tls,
                 heartbeat=_heartbeat_s(options),
                 max_msg_size=options.max_message_bytes,
@@ -157,6 +168,13 @@ def _heartbeat_s(options: ConnectionOptions) -> float | None:
 
 def _refused(error: Exception, target: Target, connect_timeout_s: float) -> OpenEnvError:
     match error:
+        case aiohttp.WSServerHandshakeError(headers=headers) if (
+            headers and ENVIRONMENTS_HEADER in headers
+        ):
+            return EnvironmentNotFoundError(
+                f"{target.uri} names no environment of that server; it has: "
+                f"{unquote(headers[ENVIRONMENTS_HEADER])}"
+            )
         case aiohttp.WSServerHandshakeError():
             kind = _REFUSALS.get(error.status, UnavailableError)
             return kind(

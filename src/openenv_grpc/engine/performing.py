@@ -9,6 +9,7 @@ from typing import Any
 
 from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
+from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -24,6 +25,7 @@ from openenv_grpc.errors import (
     ToolNotFoundError,
     UnserializableResultError,
 )
+from openenv_grpc.events import SESSION_ID, in_session, log_event
 from openenv_grpc.operations import Kind, Operation, Result
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ class Performer:
 
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
+        here = SESSION_ID.set(self._session_id)
         try:
             call, complete = self._prepared(operation)
             try:
@@ -66,9 +69,12 @@ class Performer:
             return self._written(operation, complete, value), None
         except OpenEnvError as error:
             return operation.codec.write_error(operation, error, self._spec), error
+        finally:
+            SESSION_ID.reset(here)
 
     async def perform_async(self, operation: Operation) -> Outcome:
-        """Does an operation that is awaited."""
+        """Does an operation that is awaited, in a task of its own."""
+        SESSION_ID.set(self._session_id)
         try:
             call, complete = self._prepared(operation)
             try:
@@ -92,6 +98,16 @@ class Performer:
     ) -> bytes:
         try:
             return operation.codec.write(operation, complete(value), self._spec)
+        except UnserializableResultError as error:
+            logger.error(
+                "result cannot be sent session_id=%s environment=%s operation=%s type=%s: %s",
+                self._session_id,
+                self._spec.name,
+                operation.kind.value,
+                type(value).__name__,
+                error.message,
+            )
+            raise
         except OpenEnvError:
             raise
         except Exception as error:  # serializers of an observation class may raise anything
@@ -108,12 +124,14 @@ class Performer:
         if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
             return no_such_method(operation.payload.method)
         name = self._spec.name
-        logger.error(
-            "environment failed session_id=%s environment=%s operation=%s",
-            self._session_id,
-            name,
-            operation.kind.value,
-            exc_info=error,
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment failed",
+            error=error,
+            session_id=self._session_id,
+            environment=name,
+            operation=operation.kind.value,
         )
         if self._redact_errors:
             return EnvironmentFailedError(
@@ -121,7 +139,7 @@ class Performer:
                 effect=effect,
                 metadata={"environment": name},
             )
-        kind, text = type(error).__name__, _text_of(error)
+        kind, text = type(error).__name__, text_of(error)
         return EnvironmentFailedError(
             f"{kind}: {text}",
             effect=effect,
@@ -130,13 +148,15 @@ class Performer:
 
     def close(self) -> None:
         """Closes a blocking environment; what it raises is logged."""
-        try:
-            self.instance.close()
-        except Exception as error:  # an environment may raise anything
-            self._log_failed_close(error)
+        with in_session(self._session_id):
+            try:
+                self.instance.close()
+            except Exception as error:  # an environment may raise anything
+                self._log_failed_close(error)
 
     async def close_async(self) -> None:
         """Closes an environment whose `close` is awaited; what it raises is logged."""
+        SESSION_ID.set(self._session_id)  # of the task that is made for this
         try:
             await self.instance.close()
         except asyncio.CancelledError:
@@ -145,16 +165,11 @@ class Performer:
             self._log_failed_close(error)
 
     def _log_failed_close(self, error: BaseException) -> None:
-        logger.error(
-            "environment failed to close session_id=%s environment=%s",
-            self._session_id,
-            self._spec.name,
-            exc_info=error,
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment failed to close",
+            error=error,
+            session_id=self._session_id,
+            environment=self._spec.name,
         )
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # the author's own `__str__` may fail too
-        return "its text cannot be told"

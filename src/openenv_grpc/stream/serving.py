@@ -9,6 +9,7 @@ from functools import partial
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
@@ -29,6 +30,7 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
+from openenv_grpc.stream.counting import check_count
 from openenv_grpc.stream.incoming import read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
@@ -71,6 +73,7 @@ async def serve_stream(
 
     Raises:
         ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+        MessageTooLargeError: the client sent more operations in a message than the limits allow.
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
@@ -105,6 +108,7 @@ class _ServerStream:
         self._limits = limits
         self._outbox = Outbox()
         self._sessions: dict[int, _Held] = {}
+        self._traced = tracing.configured() is not None
         self._used: set[int] = set()  # numbers are never used again
         self._pending = 0  # operations without an outcome, of all sessions
         self._ended = False  # the client sends no more, or nobody reads it
@@ -165,6 +169,7 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
+        check_count(data, self._limits.max_operations_per_message)
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:
@@ -226,6 +231,8 @@ class _ServerStream:
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
         opening, resume, wait = read_open(operation, partial(self._tell_place, held))
+        if self._traced:
+            opening.trace = operation.traceparent
         if operation.open.agent_access:
             opening.context = self._grant
         watch = self._unasked.watch(held.prefix) if operation.open.events else None
@@ -295,8 +302,13 @@ class _ServerStream:
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
             port.acknowledge(operation.acknowledged_id)
+        port.submit(self._read(operation, arm), self._deliver_to(held))
+
+    def _read(self, operation: session_pb2.Operation, arm: str) -> Operation:
         submitted = read_operation(operation, arm)
-        port.submit(submitted, self._deliver_to(held))
+        if self._traced:
+            submitted.trace = operation.traceparent
+        return submitted
 
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach
