@@ -12,6 +12,7 @@ from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
@@ -97,12 +98,16 @@ class Turns:
         return True
 
     def add(
-        self, operation: Operation, deliver: Deliver, refused: OpenEnvError | None = None
+        self,
+        operation: Operation,
+        deliver: Deliver,
+        refused: OpenEnvError | None = None,
+        witness: Witness | None = None,
     ) -> None:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self._in_flight += 1
-        pending = Pending(operation, deliver, self._clock.time(), refused)
+        pending = Pending(operation, deliver, self._clock.time(), refused, witness)
         if operation.timeout_s is not None and refused is None:
             pending.deadline = self._clock.call_later(operation.timeout_s, self._expire, pending)
         self._queue.append(pending)
@@ -167,10 +172,14 @@ class Turns:
         self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
         if error is not None:
             self._counted.errors[error.reason] += 1
+        if pending.witness is not None:
+            content = pending.witness.answer(content)
         reply = Reply(operation, content, error)
         for repeat, deliver_repeat in self.ledger.finish(reply):
             deliver_repeat(Reply(repeat, content, error))
         deliver(reply)
+        if pending.witness is not None:
+            pending.witness.tell()
 
     def fail(self, pending: Pending, error: OpenEnvError) -> None:
         """Delivers an error."""
