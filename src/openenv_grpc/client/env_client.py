@@ -19,8 +19,9 @@ from openenv_grpc.client.events import Audience, Event, EventLog, Progress
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import parse_url
+from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
@@ -424,12 +425,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             return session
 
     async def _dial(self) -> RemoteSession:
-        if self._target is None:
-            assert self._provider is not None  # the constructor saw to it
-            self._base_url = await providers.start(self._provider)
-            self._target = parse_url(self._base_url)
-        return await connections.open_session(
-            self._target,
+        target = await self._located()
+        opening = connections.open_session(
+            target,
             self._options,
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
@@ -439,6 +437,15 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
         )
+        return await traced(opening, target=target, environment=self._environment)
+
+    async def _located(self) -> Target:
+        """Returns where the server is, which a provider may have to start."""
+        if self._target is None:
+            assert self._provider is not None  # the constructor saw to it
+            self._base_url = await providers.start(self._provider)
+            self._target = parse_url(self._base_url)
+        return self._target
 
     def _bind(self) -> None:
         """Ties the client to the running event loop, on which its connection lives."""
