@@ -18,7 +18,7 @@ from openenv_grpc.engine.saving import restoring, saving
 from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
-from openenv_grpc.engine.witnessing import witnessed
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
@@ -139,9 +139,10 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
-        if self.watch is not None and _is_an_agents(operation):
-            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
-        self._turns.add(operation, deliver, refused)
+        witness = None
+        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+            witness = Witness(operation, self.watch.codec, self._tell)
+        self._turns.add(operation, deliver, refused, witness)
 
     def _tell(self, event: bytes) -> None:
         if self.watch is not None:  # whoever watches by now
@@ -461,8 +462,3 @@ class Session:
     ) -> None:
         told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
         log_event(logger, level, event, told, error=error)
-
-
-def _is_an_agents(operation: Operation) -> bool:
-    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
-    return operation.kind is Kind.CALL_TOOL and operation.request_id is None
