@@ -33,11 +33,11 @@ from openenv_grpc.errors import (
     SessionClosedError,
     UnavailableError,
 )
-from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import durations, status
+from openenv_grpc.wire.varints import varint
 
 AGENT_ACCESS = "agent_access"
 """The feature of servers that mint access for agents."""
@@ -236,9 +236,9 @@ class ConnectSession:
     ) -> session_pb2.Outcome:
         answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
         pending = self._post(operation, answer, timeout_s=timeout_s)
+        limit_s = limit_s or self._message_timeout_s
         if timeout_s is not None:
             limit_s = timeout_s + SLACK_S
-        limit_s = limit_s or self._message_timeout_s
         try:
             outcome = await answer_within(answer, limit_s, what=what)
         except asyncio.CancelledError:

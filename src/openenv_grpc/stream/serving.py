@@ -29,10 +29,11 @@ from openenv_grpc.stream.incoming import (
     read_resume,
     refuse_what_is_not_offered,
 )
-from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.operations import failed_outcome
+from openenv_grpc.wire.varints import varint
 
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
