@@ -113,6 +113,15 @@ async def test_a_unix_socket_in_use_is_left_alone(tmp_path: Path) -> None:
             await client.reset()
 
 
+@pytest.mark.parametrize("name", ["missing/socket", "x" * 120], ids=["no folder", "too long"])
+async def test_where_no_unix_socket_can_be_it_is_said_why(tmp_path: Path, name: str) -> None:
+    server = Server(echo(), grpc_port=None, http_port=None, unix=tmp_path / name)
+
+    with pytest.raises(ConfigurationError, match=r"No such file|too long.*--unix"):
+        async with server:
+            pass
+
+
 async def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("precious")
@@ -313,7 +322,20 @@ async def test_the_servers_options_come_before_the_environments_own() -> None:
         url = f"grpc://{server.grpc_address}"
         async with EchoEnv(base_url=url):
             with pytest.raises(SessionCapacityError):
-                await EchoEnv(base_url=url).connect()
+                await EchoEnv(base_url=url, queue_timeout_s=0).connect()
+
+
+async def test_a_server_has_openings_wait_unless_it_is_to_refuse_them() -> None:
+    for options, told in (
+        ({"queue_timeout_s": 0.1}, r"within 0\.1 seconds"),
+        ({"hold_and_wait_grace_s": 0.1}, "all idle"),
+        ({"refuse_when_full": True}, "at capacity: 1/1"),
+    ):
+        async with Server(echo(), grpc_port=0, http_port=None, max_sessions=1, **options) as server:
+            url = f"grpc://{server.grpc_address}"
+            async with EchoEnv(base_url=url):
+                with pytest.raises(SessionCapacityError, match=told):
+                    await EchoEnv(base_url=url).connect()
 
 
 async def test_the_mode_of_the_server_comes_before_the_environments_own() -> None:
@@ -332,6 +354,10 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (lambda: Server(echo(), grpc_port=None, http_port=None), "has no door"),
         (lambda: Server(echo(), mode="dreaming"), "no mode 'dreaming'"),
         (lambda: Server(echo(), drain_timeout_s=-1), "at least 0"),
+        (lambda: Server(echo(), queue_timeout_s=-1), "queue_timeout_s is at least 0"),
+        (lambda: Server(echo(), hold_and_wait_grace_s=float("nan")), "is at least 0, not nan"),
+        (lambda: Server(echo(), max_snapshots=-1), "snapshots are at least 0"),
+        (lambda: Server(echo(), max_snapshot_bytes=-1), "snapshots are at least 0"),
         (lambda: Server(echo(name="same"), echo(name="same")), "named 'same'"),
         (
             lambda: Server(
@@ -347,6 +373,10 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         "no door",
         "no such mode",
         "no time to drain",
+        "no time to wait",
+        "no number",
+        "fewer snapshots than none",
+        "less than nothing in snapshots",
         "two of a name",
         "no environment",
     ],
@@ -595,3 +625,20 @@ async def test_clients_show_a_certificate_if_they_are_asked_for_one(tmp_path: Pa
                 client = EchoEnv(base_url=url, tls_ca=made.ca, connect_timeout_s=5, **shown)
                 with pytest.raises(UnavailableError):
                     await client.connect()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"progress_interval_s": 0},
+        {"ping_interval_s": -1},
+        {"ping_timeout_s": 0},
+        {"ping_interval_s": float("inf")},
+        {"ping_timeout_s": float("nan")},
+    ],
+    ids=str,
+)
+def test_beats_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
+    (name,) = options
+    with pytest.raises(ConfigurationError, match=name):
+        Server(echo(), **options)  # type: ignore[arg-type]

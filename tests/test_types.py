@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from openenv_grpc.types import (
     Action,
+    Budgets,
     ConcurrencyConfig,
     EnvironmentMetadata,
     Observation,
@@ -99,3 +100,19 @@ def test_a_step_result_says_nothing_unless_told() -> None:
 
 def test_modes_are_their_own_names() -> None:
     assert [str(mode) for mode in ServerMode] == ["simulation", "production"]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"step_s": 0},
+        {"reset_s": -1},
+        {"close_s": float("inf")},
+        {"step_s": float("nan")},
+        {"step_s": 1, "expected_step_s": 2},
+    ],
+    ids=str,
+)
+def test_budgets_that_make_no_sense_are_refused(times: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"step|reset|close"):
+        Budgets(**times)

@@ -6,19 +6,22 @@ import asyncio
 import errno
 import logging
 import ssl
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES
+from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, PROGRESS_INTERVAL_S
 from openenv_bridge.doors import Doors
 from openenv_bridge.environments import PREFIX
 from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
+from openenv_bridge.index import IndexRoute
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
 from openenv_bridge.prometheus import MetricsRoute
@@ -56,7 +59,9 @@ class Bridge:
         allowed_origins: Collection[str] = (),
         ssl_context: ssl.SSLContext | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
+        ping_timeout_s: float | None = None,
         stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
         """Describes a bridge; entering it listens.
@@ -67,7 +72,9 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames.
+        frames, `progress_interval_s` for who asks for progress over the latter. Sockets are pinged
+        every `ping_interval_s`, never if that is 0, and closed when there was no answer for
+        `ping_timeout_s`, or for as long as the interval.
         """
         self._host = host
         self._address = address
@@ -79,7 +86,9 @@ class Bridge:
         self._access = access or Access()
         self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
         self._ssl_context = ssl_context
+        self._progress_interval_s = progress_interval_s
         self._ping_interval_s = ping_interval_s
+        self._ping_timeout_s = ping_interval_s if ping_timeout_s is None else ping_timeout_s
         self._sockets = Sockets()
         self._stack = AsyncExitStack()
 
@@ -93,7 +102,9 @@ class Bridge:
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
             leases = Leases(self._host, attachment)
-            app = self._application(leases)
+            mcp_sessions = McpSessions(self._host, attachment)
+            stack.push_async_callback(mcp_sessions.stop)
+            app = self._application(leases, mcp_sessions)
             runner = web.AppRunner(
                 app,
                 access_log=None,
@@ -105,7 +116,7 @@ class Bridge:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             stack.push_async_callback(self._sockets.close_all)
-            watching = asyncio.create_task(self._watch(leases))
+            watching = asyncio.create_task(self._watch(leases, mcp_sessions))
             stack.push_async_callback(_cancel, watching)
             await self._listen(runner, stack)
             self._stack = stack.pop_all()
@@ -120,12 +131,19 @@ class Bridge:
         """Stops."""
         await self._stack.aclose()
 
-    async def _watch(self, leases: Leases) -> None:
+    async def _watch(self, leases: Leases, mcp_sessions: McpSessions) -> None:
         """Looks after peers that have gone without a word, until cancelled."""
+        interval_s, timeout_s = self._ping_interval_s or PING_INTERVAL_S, self._ping_timeout_s
+        waited_s = 0.0
         while True:
-            await asyncio.sleep(self._ping_interval_s)
-            await self._sockets.check_all()
+            await asyncio.sleep(max(0.0, interval_s - waited_s))
+            if self._ping_interval_s:
+                await self._sockets.ping_all()
+                await asyncio.sleep(timeout_s)
+                await self._sockets.check_all()
+                waited_s = timeout_s
             leases.end_idle()
+            mcp_sessions.end_idle()
 
     async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:
         if self._unix_path is not None:
@@ -135,7 +153,7 @@ class Bridge:
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
-    def _application(self, leases: Leases) -> web.Application:
+    def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
             middlewares=[counting(self._host.metrics.doors), plain_errors],
             client_max_size=self._max_message_bytes,
@@ -143,9 +161,11 @@ class Bridge:
         doors = Doors(
             self._host,
             leases,
+            mcp_sessions,
             self._sockets,
             self._access,
             max_message_bytes=self._max_message_bytes,
+            progress_interval_s=self._progress_interval_s,
         )
         http = HttpRoutes(self._host)
         tasks = TaskRoutes(self._host)
@@ -155,7 +175,8 @@ class Bridge:
             app.router.add_route(method, path, guarded)
             app.router.add_route(method, PREFIX + path, guarded)
         metrics = MetricsRoute(self._host)
-        for method, path, area, handler in _fixed(tasks, documents, metrics):
+        index = IndexRoute(self._host, grpc_address=self._grpc_address)
+        for method, path, area, handler in _fixed(index, tasks, documents, metrics):
             app.router.add_route(method, path, self._guard.over(area, handler))
         return app
 
@@ -179,9 +200,12 @@ def _anywhere(doors: Doors, http: HttpRoutes) -> list[Route]:
     ]
 
 
-def _fixed(tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute) -> list[Route]:
+def _fixed(
+    index: IndexRoute, tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute
+) -> list[Route]:
     """Lists the routes that exist once."""
     return [
+        ("GET", "/", Area.CATALOG, index.index),
         ("GET", "/list_environments", Area.CATALOG, tasks.list_environments),
         ("GET", PREFIX + "/splits", Area.TASKS, tasks.splits),
         ("POST", PREFIX + "/tasks", Area.TASKS, tasks.tasks),
@@ -217,10 +241,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 class _OneLine(logging.LoggerAdapter[logging.Logger]):
-    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody."""
+    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody.
 
-    def process(
-        self, msg: str, kwargs: MutableMapping[str, Any]
-    ) -> tuple[str, MutableMapping[str, Any]]:
-        """Leaves the traceback out."""
-        return msg, {**kwargs, "exc_info": None}
+    On a port that many can reach bytes that are no HTTP are nothing to be warned of.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Lowers the level of what aiohttp's parser refused, and leaves tracebacks out."""
+        if isinstance(kwargs.get("exc_info"), HttpProcessingError):
+            super().log(logging.INFO, "no HTTP request from %s", *args)
+        else:
+            super().log(level, msg, *args, **{**kwargs, "exc_info": None})

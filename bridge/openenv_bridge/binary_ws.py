@@ -15,8 +15,11 @@ SUBPROTOCOL = "openenv-grpc.v1"
 MAX_MESSAGE_BYTES = 100 * 2**20
 """Of a binary frame: gRPC's limit here."""
 
-CLOSE_PROTOCOL_ERROR = 1002
+PROGRESS_INTERVAL_S = stream.PROGRESS_INTERVAL_S
+
 CLOSE_INTERNAL_ERROR = 1011
+CLOSE_CODES = {Reason.PROTOCOL_VIOLATION: 1002, Reason.MESSAGE_TOO_LARGE: 1009}
+"""By what ended the stream; 1011 for all else."""
 
 
 class SocketDuplex:
@@ -51,14 +54,16 @@ async def serve_binary(
     access: Access | None = None,
     *,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
+    progress_interval_s: float = PROGRESS_INTERVAL_S,
 ) -> None:
     """Serves a socket until either side ends it."""
-    limits = stream.StreamLimits(max_receive_bytes=max_message_bytes)
+    limits = stream.StreamLimits(
+        max_receive_bytes=max_message_bytes, progress_interval_s=progress_interval_s
+    )
     try:
         await stream.serve_stream(
             SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access
         )
     except OpenEnvError as error:
-        violated = error.reason is Reason.PROTOCOL_VIOLATION
-        code = CLOSE_PROTOCOL_ERROR if violated else CLOSE_INTERNAL_ERROR
+        code = CLOSE_CODES.get(error.reason, CLOSE_INTERNAL_ERROR)
         await socket.close(code, reason=error.message)

@@ -6,10 +6,18 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, SUBPROTOCOL, serve_binary
+from openenv_bridge.binary_ws import (
+    MAX_MESSAGE_BYTES,
+    PROGRESS_INTERVAL_S,
+    SUBPROTOCOL,
+    serve_binary,
+)
 from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.dialects import McpDialects
+from openenv_bridge.mcp.legacy import SESSION_HEADER
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
 from openenv_bridge.responses import wants_websocket
@@ -30,17 +38,20 @@ class Doors:
         self,
         host: SessionHost,
         leases: Leases,
+        mcp_sessions: McpSessions,
         sockets: Sockets,
         access: Access,
         *,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        progress_interval_s: float = PROGRESS_INTERVAL_S,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
         self._access = access
         self._max_message_bytes = max_message_bytes
-        self._mcp_http = McpHttp(host, leases, access)
+        self._progress_interval_s = progress_interval_s
+        self._mcp = McpDialects(host, mcp_sessions, McpHttp(host, leases, access), access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
         """Serves `/ws`: binary frames by subprotocol, JSON otherwise."""
@@ -55,7 +66,13 @@ class Doors:
                 max_message_bytes=limit,
                 protocols=(SUBPROTOCOL,),
             ) as socket:
-                await serve_binary(socket, self._host, self._access, max_message_bytes=limit)
+                await serve_binary(
+                    socket,
+                    self._host,
+                    self._access,
+                    max_message_bytes=limit,
+                    progress_interval_s=self._progress_interval_s,
+                )
         else:
             async with self._accept_json(request, "ws") as socket:
                 await serve_json(
@@ -68,11 +85,14 @@ class Doors:
         return socket.response
 
     async def mcp(self, request: web.Request) -> web.StreamResponse:
-        """Serves `/mcp`: JSON-RPC, over HTTP or a WebSocket."""
+        """Serves `/mcp`: MCP and the reference's JSON-RPC over HTTP, the latter over WebSockets."""
         if request.method == "POST":
-            return await self._mcp_http.post(request)
+            return await self._mcp.post(request)
+        if request.method == "DELETE" and SESSION_HEADER in request.headers:
+            return await self._mcp.delete(request)
         if request.method != "GET" or not wants_websocket(request):
-            raise web.HTTPMethodNotAllowed(request.method, ["POST"])
+            # There is nothing to push outside of the responses to calls.
+            raise web.HTTPMethodNotAllowed(request.method, ["POST", "DELETE"])
         environment = requested(self._host, request)
         principal = self._access.principal(token_of(request))
         async with self._accept_json(request, "mcp") as socket:

@@ -68,7 +68,7 @@ class Leases:
         except SessionNotFoundError as error:
             self._leases.pop(session_id, None)
             raise SessionNotFoundError(f"Unknown session_id: {session_id}") from error
-        if session.info().state is SessionState.OPENING:
+        if session.info().state in (SessionState.QUEUED, SessionState.OPENING):
             raise RequestConflictError(f"Session {session_id} is still initializing")
         return session
 

@@ -70,6 +70,14 @@ def _server(host: SessionHost) -> Iterator[str]:
     yield from _family("openenv_sent_bytes_total", "counter", "Bytes of messages sent.")
     for door, traffic in doors:
         yield _sample("openenv_sent_bytes_total", traffic.sent_bytes, door=door)
+    metrics = host.metrics
+    yield from _family("openenv_snapshots", "gauge", "Snapshots that are kept.")
+    yield _sample("openenv_snapshots", metrics.snapshots)
+    yield from _family("openenv_snapshot_bytes", "gauge", "What they take.")
+    yield _sample("openenv_snapshot_bytes", metrics.snapshot_bytes)
+    help_text = "Snapshots that had to make room for others."
+    yield from _family("openenv_snapshots_dropped_total", "counter", help_text)
+    yield _sample("openenv_snapshots_dropped_total", metrics.snapshots_dropped)
     help_text = "Calls that run on although their session was given up."
     yield from _family("openenv_stuck_threads", "gauge", help_text)
     yield _sample("openenv_stuck_threads", host.stuck_threads)

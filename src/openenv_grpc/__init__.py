@@ -11,7 +11,13 @@ from openenv_grpc.client import (
     VectorEnvClient,
 )
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.environment import Environment, Message, ModelTokenizer, TaskProvider
+from openenv_grpc.environment import (
+    Environment,
+    Message,
+    ModelTokenizer,
+    SnapshotProvider,
+    TaskProvider,
+)
 from openenv_grpc.errors import (
     ConcurrencyConfigurationError,
     ConfigurationError,
@@ -39,11 +45,16 @@ from openenv_grpc.tools import (
     ToolError,
     ToolErrorType,
     ToolOutcome,
+    prompt,
+    report_log,
+    report_progress,
+    resource,
     tool,
 )
 from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
 from openenv_grpc.types import (
     Action,
+    Budgets,
     ConcurrencyConfig,
     EnvironmentMetadata,
     Observation,
@@ -55,6 +66,7 @@ from openenv_grpc.types import (
 __all__ = [
     "Action",
     "Array",
+    "Budgets",
     "CallToolAction",
     "CallToolObservation",
     "CompositeTransform",
@@ -88,6 +100,7 @@ __all__ = [
     "ServerMode",
     "SessionCapacityError",
     "SessionNotFoundError",
+    "SnapshotProvider",
     "State",
     "StepResult",
     "SyncEnvClient",
@@ -103,6 +116,10 @@ __all__ = [
     "create_app",
     "create_fastapi_app",
     "create_web_interface_app",
+    "prompt",
+    "report_log",
+    "report_progress",
+    "resource",
     "serve",
     "tool",
 ]

@@ -18,6 +18,7 @@ import asyncio
 import inspect
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
@@ -69,7 +70,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     REQUIRES_RESET: ClassVar[bool] = False
     """Whether the server refuses steps before a reset and after the episode's end."""
     BUDGETS: ClassVar[Budgets] = Budgets()
-    """Longest times of its operations."""
+    """How long its operations take, and may take."""
+    SNAPSHOT_FIELDS: ClassVar[Sequence[str] | None] = None
+    """Names of the attributes that are all of its state, if they are data: the server can save and
+    fork it then. Empty where there is no state beyond what the server keeps. Others write
+    `snapshot` and `restore`, see `SnapshotProvider`."""
 
     transform: Transform[ObsT] | None = None
     rubric: Rubric | None = None
@@ -207,6 +212,22 @@ class TaskProvider(Protocol):
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> Any:
         """Returns the tasks from `start` up to `stop`."""
+        ...
+
+
+@runtime_checkable
+class SnapshotProvider(Protocol):
+    """What an environment offers that saves itself. Each method may be asynchronous.
+
+    An environment without them whose state is data names that in `SNAPSHOT_FIELDS`.
+    """
+
+    def snapshot(self) -> Any:
+        """Returns the state as bytes, which the server keeps. Changes nothing."""
+        ...
+
+    def restore(self, snapshot: bytes) -> Any:
+        """Takes the state that another instance returned. Called once, after the constructor."""
         ...
 
 

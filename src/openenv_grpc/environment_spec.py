@@ -10,6 +10,9 @@ from pydantic import BaseModel, TypeAdapter
 from openenv_grpc.serialization import ActionReader, json_schema
 from openenv_grpc.types import Budgets, JsonValue, ServerMode
 
+ENVIRONMENTS_HEADER = "OpenEnv-Environments"
+"""Header of an HTTP refusal that lists, percent-encoded, what could have been named instead."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EnvironmentSpec:
@@ -32,6 +35,8 @@ class EnvironmentSpec:
     mcp_style: bool = False
     """Whether it has no tools of its own but takes tool actions in `step`."""
     has_tasks: bool = False
+    snapshots: bool = False
+    """Whether its sessions can be saved and forked."""
     budgets: Budgets = field(default_factory=Budgets)
 
     @cached_property

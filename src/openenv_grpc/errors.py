@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
-class Reason(enum.IntEnum):
+class _NamedNumber(enum.IntEnum):
+    """A number that goes by its name wherever it is printed."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, specification: str) -> str:
+        return format(self.name, specification)
+
+
+class Reason(_NamedNumber):
     """What went wrong. Names and numbers are those of the proto's `Reason`."""
 
     INVALID_REQUEST = 1
@@ -45,9 +55,10 @@ class Reason(enum.IntEnum):
     PROTOCOL_VIOLATION = 33
     INTERNAL = 34
     MISSING_DEPENDENCY = 35
+    RESOURCE_NOT_FOUND = 36
 
 
-class Effect(enum.IntEnum):
+class Effect(_NamedNumber):
     """Whether a failed operation took effect in the environment. Numbers are the proto's."""
 
     NONE = 1
@@ -306,6 +317,12 @@ class MissingDependencyError(OpenEnvError, ImportError):
     """A package that this needs is not installed."""
 
     reason = Reason.MISSING_DEPENDENCY
+
+
+class ResourceNotFoundError(OpenEnvError):
+    """The environment has no resource of that URI."""
+
+    reason = Reason.RESOURCE_NOT_FOUND
 
 
 class ConfigurationError(ValueError):

@@ -61,9 +61,15 @@ class Traffic:
 class Metrics:
     """Everything that one host counts."""
 
-    __slots__ = ("doors", "environments")
+    __slots__ = ("doors", "environments", "snapshot_bytes", "snapshots", "snapshots_dropped")
 
     def __init__(self, environments: Iterable[str]) -> None:
         self.environments = {name: EnvironmentMetrics() for name in environments}
         self.doors: defaultdict[str, Traffic] = defaultdict(Traffic)
         """By the door's name: `grpc`, `ws`, `mcp`, `http`."""
+        self.snapshots = 0
+        """Snapshots that are kept."""
+        self.snapshot_bytes = 0
+        """What they take."""
+        self.snapshots_dropped = 0
+        """Snapshots that had to make room for others."""

@@ -9,7 +9,15 @@ from typing import Any, Protocol
 
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools import (
+    PromptAnswer,
+    PromptInfo,
+    ResourceList,
+    ResourceRead,
+    ToolAnswer,
+    ToolInfo,
+    ToolNotice,
+)
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -24,12 +32,27 @@ class Kind(enum.Enum):
     CLOSE = "close"
     LIST_TOOLS = "list_tools"
     CALL_TOOL = "call_tool"
+    LIST_RESOURCES = "list_resources"
+    READ_RESOURCE = "read_resource"
+    LIST_PROMPTS = "list_prompts"
+    GET_PROMPT = "get_prompt"
     TASKS = "tasks"
     METADATA = "metadata"
+    SNAPSHOT = "snapshot"
+    RESTORE = "restore"
+    """The engine's own: part of opening a session by a snapshot. No door asks for it."""
 
 
-TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE})
+TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
+
+
+class Listener(Protocol):
+    """Hears what an operation's tool tells while it runs. `hearing` has one for doors."""
+
+    def tell(self, notice: ToolNotice) -> None:
+        """Takes a notice, from any thread, and never blocks."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,6 +72,8 @@ class Operation:
     """Longest time from submission to the end; `None` for ever."""
     context: Any = None
     """The door's own, for writing the answer."""
+    listener: Listener | None = None
+    """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +101,22 @@ class ToolCall:
 
     name: str
     arguments: dict[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuery:
+    """The payload of `Kind.READ_RESOURCE`, which no codec reads."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuery:
+    """The payload of `Kind.GET_PROMPT`, which no codec reads."""
+
+    name: str
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
+    """Text in all likelihood: what MCP sends is converted as the function's annotations say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +173,14 @@ class Evaluated:
 
 
 @dataclass(slots=True, kw_only=True)
+class Saved:
+    """What came of `Kind.SNAPSHOT`."""
+
+    snapshot_id: str
+    size_bytes: int
+
+
+@dataclass(slots=True, kw_only=True)
 class Closed:
     """What came of `Kind.CLOSE`."""
 
@@ -147,18 +196,35 @@ class ToolsListed:
     """Whether the list came from a `step`, in an "MCP-style" environment."""
 
 
+@dataclass(slots=True, kw_only=True)
+class PromptsListed:
+    """What came of `Kind.LIST_PROMPTS`."""
+
+    prompts: Sequence[PromptInfo]
+
+
 Result = (
     Opened
     | Observed
     | StateRead
     | Evaluated
+    | Saved
     | Closed
     | ToolsListed
     | ToolAnswer
+    | ResourceList
+    | ResourceRead
+    | PromptsListed
+    | PromptAnswer
     | EnvironmentMetadata
     | JsonValue
 )
-"""What came of an operation that went well. `Kind.TASKS` gives a plain value."""
+"""What came of an operation that went well. `Kind.TASKS` gives a plain value.
+
+`Kind.LIST_RESOURCES` gives a `ResourceList` (templates included), `Kind.READ_RESOURCE` a
+`ResourceRead` or `ResourceNotFoundError`, `Kind.GET_PROMPT` a `PromptAnswer`, or
+`InvalidArgumentsError` where there is no such prompt or its arguments do not fit.
+"""
 
 
 class Codec(Protocol):

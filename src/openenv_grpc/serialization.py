@@ -123,7 +123,11 @@ def model_fields(
     try:
         dumped = value.model_dump()  # type: ignore[attr-defined]  # foreign models
     except AttributeError as error:
-        raise UnserializableResultError(str(error), effect=Effect.DONE) from error
+        raise UnserializableResultError(
+            f"the environment returned a value of type {type(value).__name__}; reset and step "
+            f"return an Observation, and state a State, or another pydantic model ({error})",
+            effect=Effect.DONE,
+        ) from error
     return {name: field for name, field in dumped.items() if name not in beside}
 
 

@@ -30,6 +30,10 @@ Target = str | App | EnvironmentDefinition
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
+MAX_BEAT_S = 86_400.0
+MAX_SNAPSHOTS = 1_000
+MAX_SNAPSHOT_BYTES = 256 * 2**20
+
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
 
@@ -57,7 +61,17 @@ class ServerOptions(TypedDict, total=False):
     redact_errors: bool
     isolation: str | None
     worker_memory_bytes: int | None
+    max_snapshots: int
+    max_snapshot_bytes: int
     drain_timeout_s: float
+    queue_timeout_s: float | None
+    max_queued: int | None
+    refuse_when_full: bool
+    detached_grace_s: float | None
+    hold_and_wait_grace_s: float | None
+    progress_interval_s: float | None
+    ping_interval_s: float | None
+    ping_timeout_s: float | None
 
 
 class Server:
@@ -95,7 +109,17 @@ class Server:
         redact_errors: bool = False,
         isolation: str | None = None,
         worker_memory_bytes: int | None = None,
+        max_snapshots: int = MAX_SNAPSHOTS,
+        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
+        queue_timeout_s: float | None = None,
+        max_queued: int | None = None,
+        refuse_when_full: bool = False,
+        detached_grace_s: float | None = None,
+        hold_and_wait_grace_s: float | None = None,
+        progress_interval_s: float | None = None,
+        ping_interval_s: float | None = None,
+        ping_timeout_s: float | None = None,
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
@@ -104,8 +128,19 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `redact_errors` keeps the
         text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. `drain_timeout_s` is how long
-        `drain` waits for episodes.
+        space of each process of an environment that is isolated so. Of what sessions save,
+        `max_snapshots` are kept, which take up to `max_snapshot_bytes`: those that were used last;
+        none with 0. `drain_timeout_s` is how long `drain` waits for episodes.
+
+        Where no slot is free, `max_queued` openings may wait for one, 1,024 unless it says
+        otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
+        that nobody is attached to keeps its slot for `detached_grace_s`, 10, although others wait,
+        and who leaves all slots idle for `hold_and_wait_grace_s`, 10, may not wait for them.
+
+        Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
+        Connections are pinged every `ping_interval_s`, and end when there was no answer for
+        `ping_timeout_s`: 15 and 10 by gRPC; 20, and as long as the interval, over a WebSocket. An
+        interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -122,9 +157,12 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
+        if max_snapshots < 0 or max_snapshot_bytes < 0:
+            raise ConfigurationError("the number and the size of snapshots are at least 0")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
+        self._beats = _beats(progress_interval_s, ping_interval_s, ping_timeout_s)
         self._protection = protect(
             tokens=tokens,
             token_file=token_file,
@@ -152,7 +190,16 @@ class Server:
         from openenv_grpc.engine import EngineSettings, SessionManager
 
         settings = EngineSettings(
-            redact_errors=redact_errors, worker_memory_bytes=worker_memory_bytes
+            redact_errors=redact_errors,
+            worker_memory_bytes=worker_memory_bytes,
+            **_given(
+                queue_timeout_s=queue_timeout_s,
+                max_queued=0 if refuse_when_full else max_queued,
+                detached_grace_s=detached_grace_s,
+                hold_and_wait_grace_s=hold_and_wait_grace_s,
+            ),
+            max_snapshots=max_snapshots,
+            max_snapshot_bytes=max_snapshot_bytes,
         )
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
@@ -210,12 +257,12 @@ class Server:
         They may take as long as `limit_s` says, else as the server's `drain_timeout_s`. Asked
         again, a `limit_s` counts from then on. Returns the number of live sessions.
         """
-        count = self._manager.drain()
         if self._stopped.is_set() or (limit_s is None and self._draining is not None):
-            return count
+            return self._manager.drain()
         if self._draining is not None:
             self._draining.cancel()
         limit_s = self._drain_timeout_s if limit_s is None else limit_s
+        count = self._manager.drain(limit_s)
         logger.info("draining sessions=%d limit_s=%g", count, limit_s)
         self._draining = asyncio.create_task(self._stop_when_drained(limit_s))
         return count
@@ -247,6 +294,7 @@ class Server:
             on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
+            **self._beats,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -272,6 +320,7 @@ class Server:
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
             max_message_bytes=self._max_message_bytes,
+            **self._beats,
         )
         await stack.enter_async_context(bridge)
         self.http_address = addresses.join(self._host, bridge.port)
@@ -280,9 +329,10 @@ class Server:
         """Lists where an environment is reached, by protocol."""
         doors = []
         if self.grpc_address is not None:
-            doors.append(("grpc", self.grpc_address))
+            doors.append(("grpc", addresses.reachable(self.grpc_address)))
         if self._unix is not None:
-            doors.append(("grpc", f"unix:{self._unix}"))
+            # Whole: who asks may be in another folder.
+            doors.append(("grpc", f"unix:{self._unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
@@ -350,6 +400,7 @@ async def _serve_until_signal(
     options: ServerOptions,
 ) -> None:
     server = Server(*targets, **options)
+    await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
             if on_ready is not None:
@@ -384,6 +435,22 @@ def _definition(target: Target) -> EnvironmentDefinition:
             return target.definition
         case EnvironmentDefinition():
             return target
+
+
+def _beats(
+    progress_interval_s: float | None, ping_interval_s: float | None, ping_timeout_s: float | None
+) -> dict[str, Any]:
+    """Checks what both doors take."""
+    given = _given(
+        progress_interval_s=progress_interval_s,
+        ping_interval_s=ping_interval_s,
+        ping_timeout_s=ping_timeout_s,
+    )
+    for name, seconds in given.items():
+        is_time = 0 < seconds <= MAX_BEAT_S or (seconds == 0 and name == "ping_interval_s")
+        if not is_time:
+            raise ConfigurationError(f"{name} is above 0 and at most a day, not {seconds!r}")
+    return given
 
 
 def _given(**options: Any) -> dict[str, Any]:

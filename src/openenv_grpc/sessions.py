@@ -17,13 +17,15 @@ from typing import Protocol
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.metrics import Metrics
-from openenv_grpc.operations import Deliver, Operation, Reply
+from openenv_grpc.operations import Deliver, Operation, Reply, ToolCall
+from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata
 
 
 class SessionState(enum.Enum):
     """What a session is doing."""
 
+    QUEUED = "queued"
     OPENING = "opening"
     READY = "ready"
     RUNNING = "running"
@@ -60,6 +62,34 @@ class CancelEffect(enum.IntEnum):
     STOPPED = 2
     RUNS_ON = 3
     NOT_FOUND = 4
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """An operation that has no reply yet."""
+
+    request_id: int
+    elapsed_s: float
+    """Since it arrived."""
+
+
+class EventCodec(Protocol):
+    """Writes what is told of a session without being asked. Keeps no state of its own."""
+
+    def write_tool_called(
+        self, call: ToolCall, answer: ToolAnswer | None, error: OpenEnvError | None
+    ) -> bytes:
+        """Writes that a tool was called, with its answer or what it ended with in place of one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That a connection is told of the tool calls of a session, whoever makes them."""
+
+    codec: EventCodec
+    tell: Callable[[bytes], None]
+    """Gets what the codec wrote, on the event loop, after the caller has got the answer."""
 
 
 class SessionPort(Protocol):
@@ -99,6 +129,10 @@ class SessionPort(Protocol):
         """Forgets the replies up to a number."""
         ...
 
+    def under_way(self) -> list[UnderWay]:
+        """Lists its numbered operations, oldest first; none while it waits for a slot."""
+        ...
+
     def info(self) -> SessionInfo:
         """Describes it as it is now."""
         ...
@@ -112,6 +146,32 @@ class Resume:
     """A secret of the client's making, by which the session is known."""
     window_s: float
     """How long the session waits to be attached again. The host may shorten it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """Where an opening stands that waits for a slot."""
+
+    position: int
+    """Counting from 1 in order of arrival; 0 once it has its slot."""
+    waited_s: float
+    limit_s: float
+    """How long it may wait in all."""
+    session_limit: int
+    """How many sessions of its environment may be open at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """That an opening may wait for a slot, and how."""
+
+    timeout_s: float | None = None
+    """At most as long; `None` leaves it to the host, which may shorten it in any case."""
+    group: str = ""
+    """Openings of one connection that get their slots together, or none of them."""
+    group_size: int = 1
+    tell: Callable[[QueuePlace], None] | None = None
+    """Called if it has to wait: at once, every few seconds, and when it has its slot."""
 
 
 class Attachment(Protocol):
@@ -128,6 +188,9 @@ class Attachment(Protocol):
         deliver: Deliver | None = None,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
         resume: Resume | None = None,
+        wait: Wait | None = None,
+        snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -139,8 +202,14 @@ class Attachment(Protocol):
         With a `resume` whose key is known the session of that key is attached, as by `attach`, and
         `operation` is a repeat of the one that opened it.
 
+        Where no slot is free, a session with a `wait` waits for one before anything is done in it,
+        and ends if it gets none; one without is refused. With a `snapshot_id` it goes on from
+        there, and an empty `environment` is the snapshot's.
+
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, SnapshotNotFoundError.
+            InvalidRequestError: the group of `wait` makes no sense, or the snapshot is of another
+                environment.
         """
         ...
 
@@ -150,6 +219,7 @@ class Attachment(Protocol):
         resume_key: str,
         *,
         on_lost: Callable[[SessionPort, OpenEnvError], None] | None = None,
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Takes up a session that was opened with `resume`, whoever else holds it.
 
@@ -203,10 +273,11 @@ class SessionHost(Protocol):
         idle_timeout_s: float | None = None,
         operation: Operation | None = None,
         deliver: Deliver | None = None,
+        wait: Wait | None = None,
     ) -> SessionPort:
         """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
 
-        `operation` and `deliver` are as in `Attachment.open`.
+        `operation`, `deliver` and `wait` are as in `Attachment.open`.
 
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError.
@@ -239,8 +310,16 @@ class SessionHost(Protocol):
         """Calls that run on although their session was given up."""
         ...
 
-    def drain(self) -> int:
-        """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
+    def drain(self, limit_s: float | None = None) -> int:
+        """Takes no new sessions and episodes from now on. Returns the number of live sessions.
+
+        `limit_s` is how long those under way have, as far as that is known.
+        """
+        ...
+
+    @property
+    def drain_remaining_s(self) -> float | None:
+        """How long those under way have still; `None` if that was not said."""
         ...
 
     @property

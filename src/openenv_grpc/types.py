@@ -121,8 +121,34 @@ class StepResult(Generic[ObservationT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Longest times of an environment's operations in seconds, by its author's word."""
+    """How long an environment's operations take in seconds, by its author's word.
+
+    `reset_s`, `step_s` and `close_s` are the longest times: clients wait as long unless they are
+    told otherwise, and the server waits as long for `close`. `None` is not known.
+
+    Raises:
+        ValueError: a time is not above 0, or is expected to be above the longest.
+    """
 
     reset_s: float | None = None
     step_s: float | None = None
     close_s: float | None = None
+    expected_reset_s: float | None = None
+    """How long a reset usually takes."""
+    expected_step_s: float | None = None
+    expected_close_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the times."""
+        for name, longest_s, expected_s in (
+            ("reset", self.reset_s, self.expected_reset_s),
+            ("step", self.step_s, self.expected_step_s),
+            ("close", self.close_s, self.expected_close_s),
+        ):
+            for given_s in (longest_s, expected_s):
+                if given_s is not None and not 0 < given_s < float("inf"):
+                    raise ValueError(f"the time of a {name} has to be above 0, not {given_s!r}")
+            if longest_s is not None and expected_s is not None and expected_s > longest_s:
+                raise ValueError(
+                    f"a {name} is expected to take {expected_s:g} s, and may take {longest_s:g} s"
+                )

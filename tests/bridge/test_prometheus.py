@@ -7,6 +7,7 @@ import re
 from openenv_bridge.binary_ws import SUBPROTOCOL
 from openenv_bridge.prometheus import _sample
 from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.sessions import Wait
 from openenv_grpc.v1 import session_pb2
 from tests.bridge.conftest import Serve, Served, no_sessions, talk
 from tests.environments import Count, Counted, Failing
@@ -69,6 +70,17 @@ async def test_sessions_operations_and_errors_are_told(serve: Serve) -> None:
     assert after["openenv_stuck_threads{}"] == after["openenv_draining{}"] == 0
 
 
+async def test_snapshots_are_told(serve: Serve) -> None:
+    async with serve(FAILING) as served:
+        served.manager.metrics.snapshots = 2
+        served.manager.metrics.snapshot_bytes = 300
+        served.manager.metrics.snapshots_dropped = 1
+        samples = await scrape(served)
+    assert samples["openenv_snapshots{}"] == 2
+    assert samples["openenv_snapshot_bytes{}"] == 300
+    assert samples["openenv_snapshots_dropped_total{}"] == 1
+
+
 async def test_a_drain_is_told(serve: Serve) -> None:
     async with serve(FAILING) as served:
         served.manager.drain()
@@ -118,3 +130,12 @@ async def _text(served: Served) -> str:
 
 def test_labels_are_escaped() -> None:
     assert _sample("x", 1, name='a"b\\c\nd') == 'x{name="a\\"b\\\\c\\nd"} 1'
+
+
+async def test_openings_that_wait_are_told(serve: Serve) -> None:
+    async with serve(FAILING) as served, served.manager.attach(peer="test") as attachment:
+        for _ in range(258):
+            attachment.open("", wait=Wait())
+        samples = await scrape(served)
+        assert samples['openenv_sessions{environment="failing",state="queued"}'] == 2
+        assert samples['openenv_sessions_opened_total{environment="failing"}'] == 256

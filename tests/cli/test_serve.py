@@ -25,6 +25,8 @@ from openenv_grpc.errors import (
     DrainingError,
     EnvironmentFailedError,
     PermissionDeniedError,
+    SessionCapacityError,
+    SnapshotNotFoundError,
     UnauthenticatedError,
 )
 from tests.certificates import make_certificates
@@ -229,7 +231,9 @@ async def test_an_environment_that_ignores_cancellation_does_not_keep_the_proces
 ) -> None:
     (tmp_path / "deaf.py").write_text(IGNORES_CANCELLATION)
 
-    with serve_process("deaf:Deaf", environment={"PYTHONPATH": str(tmp_path)}) as served:
+    with serve_process(
+        "deaf:Deaf", "--drain-timeout", "0", environment={"PYTHONPATH": str(tmp_path)}
+    ) as served:
         client = GenericEnvClient(
             base_url=f"grpc://{served.address('grpc')}", message_timeout_s=0.5
         )
@@ -258,6 +262,25 @@ async def test_several_environments_are_served_by_name(
             assert "echoed_message" not in (await second.reset()).observation
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--refuse-when-full"], "at capacity: 1/1"),
+        (["--queue-timeout", "0.2", "--max-queued", "1"], "within 0[.]2 seconds"),
+        (["--hold-and-wait-grace", "0.2", "--detached-grace", "0.2"], "all idle"),
+    ],
+    ids=["refuse", "timeout", "grace"],
+)
+async def test_how_openings_wait_is_said_by_options(
+    serve_process: ServeProcess, options: list[str], told: str
+) -> None:
+    with serve_process("echo_env", "--max-sessions", "1", *options) as served:
+        url = f"grpc://{served.address('grpc')}"
+        async with GenericEnvClient(base_url=url):
+            with pytest.raises(SessionCapacityError, match=told):
+                await GenericEnvClient(base_url=url).connect()
+
+
 @pytest.mark.parametrize("redact", [False, True], ids=["told", "redacted"])
 async def test_what_an_environment_raised_is_told_unless_redacted(
     serve_process: ServeProcess, tmp_path: Path, redact: bool
@@ -275,6 +298,23 @@ async def test_what_an_environment_raised_is_told_unless_redacted(
 
     assert ("42" in str(caught.value)) is not redact
     assert "42" in served.log.read_text()
+
+
+@pytest.mark.parametrize(
+    "options", [("--max-snapshots", "1"), ("--max-snapshot-bytes", "8K")], ids=["number", "size"]
+)
+async def test_snapshots_are_bounded_as_the_server_is_told(
+    serve_process: ServeProcess, options: tuple[str, str]
+) -> None:
+    with serve_process("echo_env", *options) as served:
+        url = f"grpc://{served.address('grpc')}"
+        async with GenericEnvClient(base_url=url) as client:
+            await client.reset()
+            first, second = await client.snapshot(), await client.snapshot()
+        with pytest.raises(SnapshotNotFoundError):
+            await GenericEnvClient(base_url=url, snapshot_id=first).connect()
+        async with GenericEnvClient(base_url=url, snapshot_id=second) as fork:
+            await fork.step({"message": "hello"})
 
 
 async def test_the_log_is_json_if_asked_for(serve_process: ServeProcess) -> None:

@@ -27,7 +27,7 @@ from tests.served_process import CHECKOUT, ServedProcess
 ISOLATED = "tests.engine.process_environments:Isolated"
 
 PROGRAM = """
-import asyncio, os, signal, sys
+import asyncio, ctypes, os, signal, subprocess, sys
 from openenv_grpc import Action, Environment, Observation, State
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.operations import (Kind, Operation)
@@ -36,10 +36,12 @@ from tests.engine.talking import CODEC
 
 class Pid(Observation):
     pid: int
+    started: int
 
 class Here(Environment[Action, Pid, State]):
     def reset(self, seed=None, episode_id=None):
-        return Pid(pid=os.getpid())
+        started = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        return Pid(pid=os.getpid(), started=started.pid)
 
     def step(self, action, timeout_s=None):
         return self.reset()
@@ -51,7 +53,7 @@ async def main():
     settings = EngineSettings(process_pool_size=0)
     async with SessionManager([definition], settings) as manager, manager.attach(peer="") as held:
         reply = await ask(held.open(""), Operation(kind=Kind.RESET, codec=CODEC))
-        forked = os.fork()
+        forked = FORK()
         if not forked:
             signal.pause()  # it has all that the server has open
         print(reply.content.decode(), forked, sep="\\n", flush=True)
@@ -165,11 +167,12 @@ async def test_a_folder_that_is_not_searched_is_imported_in_the_process_too(
         assert facts["pid"] != served.process.pid
 
 
+@pytest.mark.parametrize("fork", ["os.fork", "ctypes.CDLL(None).fork"])
 def test_a_class_of_the_program_itself_runs_in_a_process_which_ends_with_it(
-    tmp_path: Path,
+    tmp_path: Path, fork: str
 ) -> None:
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(PROGRAM.replace("FORK", fork))
     path = os.pathsep.join([str(CHECKOUT), *sys.path])
     with subprocess.Popen(
         [sys.executable, program],
@@ -181,9 +184,11 @@ def test_a_class_of_the_program_itself_runs_in_a_process_which_ends_with_it(
         reply, forked = process.stdout.readline(), int(process.stdout.readline())
         worker = children_of(process.pid)
         worker.remove(forked)
-        assert f'"pid":{worker[0]}' in reply
         process.kill()
-        assert gone_by_then(*worker)  # though the forked process has the server's pipes
+        seen = json.loads(reply)
+        assert seen["pid"] == worker[0]
+        # Though the forked process has what the server had open.
+        assert gone_by_then(*worker, seen["started"])
         assert lives(forked)
         os.kill(forked, signal.SIGKILL)
 

@@ -50,6 +50,9 @@ class TurnState(State):
 
 class TurnEnvironment(Environment[TurnAction, TurnObservation, TurnState]):
     SUPPORTS_CONCURRENT_SESSIONS = True
+    SNAPSHOT_FIELDS = ("_state",)
+
+    _state: TurnState
 
     def __init__(self) -> None:
         self._state = TurnState()

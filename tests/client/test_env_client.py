@@ -271,7 +271,7 @@ async def test_capacity_shows_as_a_typed_error(tmp_path: Path) -> None:
     async with serve_environments(path=tmp_path, max_sessions=1) as urls:
         for door in ("grpc", "ws"):
             async with GenericEnvClient(urls[door]):
-                client = GenericEnvClient(urls[door])
+                client = GenericEnvClient(urls[door], queue_timeout_s=0)
                 with pytest.raises(SessionCapacityError, match="CAPACITY_REACHED"):
                     await client.connect()
                 await client.close()
@@ -386,3 +386,10 @@ async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
 def test_useless_arguments_are_refused_at_construction(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         GenericEnvClient(**arguments)
+
+
+def test_a_plain_with_says_what_to_write_instead() -> None:
+    client = GenericEnvClient("grpc://127.0.0.1:1")
+
+    with pytest.raises(TypeError, match=r"async with GenericEnvClient.*\.sync\(\)"), client:
+        pass

@@ -77,6 +77,17 @@ async def test_evaluate_is_not_supported() -> None:
             await client.evaluate()
 
 
+async def test_snapshots_are_not_supported() -> None:
+    async with (
+        serve_socket(talking(echo), binary=False) as url,
+        GenericEnvClient(url) as client,
+    ):
+        with pytest.raises(NotSupportedError, match="has no snapshots"):
+            await client.snapshot()
+        with pytest.raises(NotSupportedError, match="leave snapshot_id out"):
+            await GenericEnvClient(url, snapshot_id="some").connect()
+
+
 async def test_access_for_agents_is_not_supported() -> None:
     async with (
         serve_socket(talking(echo), binary=False) as url,

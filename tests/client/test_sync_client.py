@@ -54,6 +54,19 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield urls[request.param]
 
 
+def test_a_session_is_saved_and_forked_without_a_loop(url: str) -> None:
+    with GenericEnvClient(url).sync() as client:
+        client.reset()
+        client.step({"text": "hi"})
+        with GenericEnvClient(url, snapshot_id=client.snapshot()).sync() as later:
+            assert later.step({}).observation["turn"] == 2
+        first, second = client.group(2)
+        first.step({})
+        assert first.fork().step({}).observation["turn"] == 3
+        assert second.step({}).observation["turn"] == 2
+        assert client.step({}).observation["turn"] == 2
+
+
 def test_an_episode_runs_without_a_loop(url: str) -> None:
     with GenericEnvClient(url).sync() as client:
         assert isinstance(client, SyncEnvClient)

@@ -40,6 +40,37 @@ def spec_of(factory: Any, settings: EngineSettings | None = None, **fields: Any)
     return register(definition(factory, **fields), settings or EngineSettings()).spec
 
 
+def test_a_close_is_waited_for_as_long_as_its_class_says_and_a_setting_goes_before() -> None:
+    class Lasting(Countdown):
+        BUDGETS = Budgets(close_s=90)
+
+    class Quick(Countdown):
+        BUDGETS = Budgets(close_s=1)
+
+    def close_timeout_s(factory: Any, settings: EngineSettings) -> float:
+        return register(definition(factory), settings).close_timeout_s
+
+    assert close_timeout_s(Lasting, EngineSettings()) == 90
+    assert close_timeout_s(Quick, EngineSettings()) == 10
+    assert close_timeout_s(Lasting, EngineSettings(close_timeout_s=3)) == 3
+
+
+def test_budgets_of_another_kind_are_refused_in_a_class_of_ours_alone() -> None:
+    class Wrong(Countdown):
+        BUDGETS = {"step_s": 3}  # type: ignore[assignment]  # noqa: RUF012
+
+    class Foreign:
+        BUDGETS = 7
+
+        def reset(self) -> None: ...
+
+        def step(self, action: object) -> None: ...
+
+    with pytest.raises(TypeError, match=r"BUDGETS is .* it has to be openenv_grpc\.Budgets"):
+        spec_of(Wrong)
+    assert spec_of(Foreign).budgets == Budgets()
+
+
 def test_an_environment_is_described_by_its_class() -> None:
     class Limited(Strict):
         BUDGETS = Budgets(step_s=3)

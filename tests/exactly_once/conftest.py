@@ -14,7 +14,7 @@ from openenv_grpc.client import link
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.server import GrpcServer
 from openenv_grpc.types import Action, Observation
-from tests.exactly_once.counting import Counting, CountingTools, Gate, Tally, Token
+from tests.exactly_once.counting import Branching, Counting, CountingTools, Gate, Tally, Token
 from tests.exactly_once.proxy import Proxy, proxied
 
 SEED = "OPENENV_GRPC_TEST_SEED"
@@ -43,6 +43,8 @@ def source() -> random.Random:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate = Gate()
     monkeypatch.setattr(Counting, "gate", gate)
+    monkeypatch.setattr(Branching, "saved", 0)
+    monkeypatch.setattr(Branching, "restored", 0)
     yield gate
     gate.leave.set()
 
@@ -58,6 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def host(gate: Gate) -> AsyncIterator[SessionManager]:
     definitions = [
         EnvironmentDefinition(factory=Counting, action_type=Token, observation_type=Tally),
+        EnvironmentDefinition(factory=Branching, action_type=Token, observation_type=Tally),
         EnvironmentDefinition(
             factory=CountingTools, action_type=Action, observation_type=Observation
         ),

@@ -34,6 +34,7 @@ class Gate:
     def __init__(self) -> None:
         self.entered = threading.Event()
         self.leave = threading.Event()
+        self.limit_s = 20.0
 
 
 class Counting(Environment[Token, Tally, State]):
@@ -55,13 +56,29 @@ class Counting(Environment[Token, Tally, State]):
     def step(self, action: Token, timeout_s: float | None = None) -> Tally:
         if action.wait:
             self.gate.entered.set()
-            self.gate.leave.wait(20)
+            self.gate.leave.wait(self.gate.limit_s)
         self.tally.steps += 1
         self.tally.token = action.token
         return self.tally.model_copy()
 
     def close(self) -> None:
         self.closed.append((self.tally.instance, self.tally.steps))
+
+
+class Branching(Counting):
+    """Counts how often it was saved and restored, too."""
+
+    saved: ClassVar[int] = 0
+    restored: ClassVar[int] = 0
+
+    def snapshot(self) -> bytes:
+        type(self).saved += 1
+        return self.tally.model_dump_json().encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        type(self).restored += 1
+        was = Tally.model_validate_json(snapshot)
+        self.tally = was.model_copy(update={"instance": self.tally.instance})
 
 
 class CountingTools(MCPEnvironment):

@@ -29,12 +29,15 @@ from tests.environments import AsyncCountdown, Count, Counted
 
 KEY = "a key of at least 22 characters"
 WINDOW_S = 60
+KINDS = [Kind.STEP, Kind.STEP, Kind.STATE, Kind.SNAPSHOT]
 
 ResultT = TypeVar("ResultT")
 
 
 class Gated(AsyncCountdown):
     """Each step waits for its gate."""
+
+    SNAPSHOT_FIELDS = ("left", "steps")
 
     gates: ClassVar[list[asyncio.Future[None]]] = []
 
@@ -79,6 +82,7 @@ class IdRules(RuleBasedStateMachine):
         self.asked: dict[int, Asked] = {}
         self.queue: list[int] = []
         self.steps = 0
+        self.snapshots = 0
         self.closed = False
         self.gone = False  # nothing can be attached to any more
         self.holds: list[SessionPort] = []
@@ -99,7 +103,7 @@ class IdRules(RuleBasedStateMachine):
     # What a client does
 
     @precondition(lambda self: self.holder is not None)
-    @rule(kind=st.sampled_from([Kind.STEP, Kind.STEP, Kind.STATE]), text=st.sampled_from("ab"))
+    @rule(kind=st.sampled_from(KINDS), text=st.sampled_from("ab"))
     def send_the_next(self, kind: Kind, text: str) -> None:
         assert self.holder is not None
         self._send_next(self.holder, kind, text)
@@ -233,6 +237,9 @@ class IdRules(RuleBasedStateMachine):
                     self._answer(number, ("open",))
                 case Kind.STATE:
                     self._answer(number, ("state", self.steps))
+                case Kind.SNAPSHOT:
+                    self.snapshots += 1
+                    self._answer(number, ("snapshot",))
                 case _:
                     self._answer(number, ("closed", self.steps))
                     self.closed = True
@@ -332,6 +339,7 @@ class IdRules(RuleBasedStateMachine):
                         await asyncio.sleep(0)
         for _ in range(3):
             await asyncio.sleep(0)
+        assert self.manager.metrics.snapshots == self.snapshots
         for sending in self.sendings:
             if sending.answer is not None:
                 [reply] = sending.replies
@@ -360,6 +368,8 @@ def meaning(reply: Reply) -> tuple[object, ...]:
             return ("step", content["left"], content["text"])
         case Kind.STATE:
             return ("state", content["step_count"])
+        case Kind.SNAPSHOT:
+            return ("snapshot",)
         case Kind.CLOSE:
             return ("closed", content["step_count"])
         case _:

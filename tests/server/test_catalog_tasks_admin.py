@@ -10,6 +10,7 @@ import pytest
 
 from openenv_grpc.engine import SessionManager
 from openenv_grpc.server import GrpcServer
+from openenv_grpc.sessions import Wait
 from openenv_grpc.v1 import (
     admin_pb2,
     admin_pb2_grpc,
@@ -57,6 +58,7 @@ async def test_the_catalog_describes_an_environment(
     assert [(door.protocol, door.uri) for door in described.doors] == [
         ("grpc", f"127.0.0.1:{server.ports[0]}")
     ]
+    assert described.budgets == catalog_pb2.Budgets()
     assert await code(
         stub.GetEnvironment(catalog_pb2.GetEnvironmentRequest(environment="chess"))
     ) == "NOT_FOUND"  # fmt: skip
@@ -164,3 +166,19 @@ async def test_a_drain_may_take_no_time_but_not_less(channel: grpc.aio.Channel) 
     negative = admin_pb2.DrainRequest(limit_timeout={"seconds": -1})
     assert await code(admin.Drain(negative)) == "INVALID_ARGUMENT"
     await admin.Drain(admin_pb2.DrainRequest(limit_timeout={"seconds": 0}))
+
+
+async def test_a_session_that_waits_is_listed_and_not_counted(
+    channel: grpc.aio.Channel, host: SessionManager
+) -> None:
+    host.lease("lonely", peer="first")
+    host.lease("lonely", peer="second", wait=Wait())
+    admin: Any = admin_pb2_grpc.AdminServiceStub(channel)
+    listed = (await admin.ListSessions(admin_pb2.ListSessionsRequest())).sessions
+    assert [(session.peer, session.state) for session in listed] == [
+        ("first", admin_pb2.SESSION_STATE_OPENING),
+        ("second", admin_pb2.SESSION_STATE_QUEUED),
+    ]
+    catalog: Any = catalog_pb2_grpc.CatalogServiceStub(channel)
+    request = catalog_pb2.GetEnvironmentRequest(environment="lonely")
+    assert (await catalog.GetEnvironment(request)).environment.session_count == 1

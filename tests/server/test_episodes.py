@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import pytest
 
-from openenv_grpc.engine import SessionManager
+from openenv_grpc.engine import EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.server import GrpcServer
 from openenv_grpc.sessions import SessionState
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc, payload_pb2
 from openenv_grpc.wire.status import decode_status
-from tests.environments import Gates
+from tests.environments import Count, Counted, Gates, OwnBooks
 
 
 @pytest.fixture
@@ -137,6 +139,23 @@ async def test_a_calls_deadline_is_the_operations(stub: Any, gates: Gates) -> No
     assert '"text":"own"' in own.observation.json
 
 
+async def test_a_calls_deadline_reaches_the_environment() -> None:
+    definition = EnvironmentDefinition(
+        factory=OwnBooks, action_type=Count, observation_type=Counted
+    )
+    async with (
+        SessionManager([definition]) as host,
+        GrpcServer(host, stop_grace_s=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        episodes: Any = episode_pb2_grpc.EpisodeServiceStub(channel)
+        session = (await episodes.Open(episode_pb2.OpenRequest())).session_id
+        limited = await episodes.Step(step(session, "{}"), timeout=100)
+        assert 90 < json.loads(limited.observation.json)["left"] <= 100
+        unlimited = await episodes.Step(step(session, "{}", request_id=3))
+        assert json.loads(unlimited.observation.json)["left"] == 0
+
+
 async def test_a_session_ends_when_it_idles_beyond_its_lease(
     stub: Any, host: SessionManager
 ) -> None:
@@ -174,3 +193,45 @@ async def test_a_client_that_leaves_while_it_opens_leaves_no_session(
         gates.leave.set()
         while host.sessions():
             await asyncio.sleep(0)
+
+
+async def until_queued(host: SessionManager) -> None:
+    async with asyncio.timeout(5):
+        while not any(info.state is SessionState.QUEUED for info in host.sessions()):
+            await asyncio.sleep(0.01)
+
+
+async def test_an_open_waits_for_a_slot(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    first = await stub.Open(lonely)
+    waiting = stub.Open(lonely)
+    await until_queued(host)
+    await stub.Close(episode_pb2.CloseRequest(session_id=first.session_id))
+    async with asyncio.timeout(5):
+        assert (await waiting).session_id
+
+
+async def test_an_open_whose_time_is_over_leaves_the_queue(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    await stub.Open(lonely)
+    code, error = await failure(stub.Open(lonely, timeout=0.3))
+    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert error.effect is Effect.NONE
+    lonely.queue_timeout.FromSeconds(0)
+    lonely.queue_timeout.SetInParent()
+    code, error = await failure(stub.Open(lonely))
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.metadata == {"active_sessions": "1", "max_sessions": "1"}
+    assert error.retry_delay_s == 1.0
+    assert len(host.sessions()) == 1
+
+
+async def test_a_client_that_hangs_up_leaves_the_queue(stub: Any, host: SessionManager) -> None:
+    lonely = episode_pb2.OpenRequest(environment="lonely")
+    await stub.Open(lonely)
+    waiting = stub.Open(lonely)
+    await until_queued(host)
+    waiting.cancel()
+    async with asyncio.timeout(5):
+        while len(host.sessions()) > 1:
+            await asyncio.sleep(0.01)

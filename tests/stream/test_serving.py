@@ -13,9 +13,15 @@ import pytest
 from google.protobuf import duration_pb2
 
 from openenv_grpc.engine import EnvironmentDefinition, SessionManager
-from openenv_grpc.errors import ProtocolViolationError, SessionClosedError, UnavailableError
+from openenv_grpc.errors import (
+    MessageTooLargeError,
+    ProtocolViolationError,
+    SessionClosedError,
+    UnavailableError,
+)
 from openenv_grpc.stream import StreamLimits, serve_stream
 from openenv_grpc.v1 import error_pb2, session_pb2
+from tests.engine.snapshot_environments import Drawing
 from tests.environments import Count, Countdown, Counted, Failing, Gates, Slow
 from tests.stream.pipe import (
     Pipe,
@@ -40,7 +46,7 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
         EnvironmentDefinition(
             factory=factory, action_type=Count, observation_type=Counted, name=name, max_sessions=50
         )
-        for name, factory in (("countdown", Countdown), ("failing", Failing))
+        for name, factory in (("countdown", Countdown), ("failing", Failing), ("saved", Drawing))
     ]
     slow = functools.partial(Slow, gates)
     definitions.append(
@@ -68,14 +74,26 @@ def environment_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("openenv ")]
 
 
+async def test_a_message_of_too_many_operations_ends_the_stream(host: SessionManager) -> None:
+    limits = StreamLimits(max_operations_per_message=3)
+    async with piped(host, limits) as pipe:
+        await pipe.ask(opening())
+        pipe.send(*[stepping(1, request_id) for request_id in range(2, 6)])
+        with pytest.raises(MessageTooLargeError, match="more than 3 operations"):
+            await pipe.served()
+    assert host.sessions() == []
+
+
 async def test_a_hello_is_answered(pipe: Pipe) -> None:
     request = session_pb2.ConnectRequest()
     request.client.name = "test"
     pipe.send_bytes(request.SerializeToString())
     server = (await pipe.response()).server
     assert server.name == "openenv-grpc"
-    assert list(server.environments) == ["countdown", "failing", "slow"]
-    assert list(server.features) == ["evaluate", "resume", "agent_access"]
+    assert list(server.environments) == ["countdown", "failing", "saved", "slow"]
+    assert list(server.features) == [
+        "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
+    ]  # fmt: skip
     assert server.max_operations_per_session == 16
 
 
@@ -212,37 +230,54 @@ async def test_an_acknowledged_outcome_is_forgotten(pipe: Pipe) -> None:
     assert reason(await pipe.ask(stepping())) == "OUTCOME_FORGOTTEN"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda open_: setattr(open_, "group", "g"),
-        lambda open_: open_.queue_timeout.FromSeconds(5),
-        lambda open_: setattr(open_, "snapshot_id", "s"),
-        lambda open_: setattr(open_, "progress", True),
-        lambda open_: setattr(open_, "events", True),
-    ],
-)
-async def test_an_open_that_asks_for_what_is_not_offered_is_refused(
-    pipe: Pipe, host: SessionManager, change: Callable[[session_pb2.Open], None]
-) -> None:
-    operation = opening()
-    change(operation.open)
-    refused = await pipe.ask(operation)
-    assert reason(refused) == "NOT_SUPPORTED"
-    assert refused.error.session_lost
-    assert host.sessions() == []
-
-
 async def test_an_unknown_environment_is_refused_and_the_number_stays_free(pipe: Pipe) -> None:
     refused = await pipe.ask(opening(environment="chess"))
     assert reason(refused) == "ENVIRONMENT_NOT_FOUND"
     assert (await pipe.ask(opening())).WhichOneof("kind") == "open"
 
 
+async def test_a_snapshot_is_an_operation_like_others_and_open_goes_on_from_it(
+    host: SessionManager,
+) -> None:
+    saving = session_pb2.Operation(session=1, request_id=3)
+    saving.snapshot.SetInParent()
+    async with piped(host) as pipe:
+        pipe.send(opening(environment="saved"), resetting(options={"json": '{"start":9}'}), saving)
+        saved = [await pipe.outcome() for _ in range(3)][2]
+        assert saved.request_id == 3
+        assert len(saved.snapshot.snapshot_id) == 36
+        assert saved.snapshot.size_bytes > 0
+        assert await pipe.ask(saving) == saved
+        pipe.send(stepping(request_id=4), forking(saved), stepping(2, 2), reading(2, 3))
+        outcomes = [await pipe.outcome() for _ in range(4)]
+    by_place = {(outcome.session, outcome.request_id): outcome for outcome in outcomes}
+    assert by_place[2, 1].open.environment == "saved"
+    assert '"left":8' in by_place[2, 2].step.observation.json
+    assert by_place[2, 3].get_state.step_count == 1
+
+
+async def test_a_fork_of_no_snapshot_is_refused_and_the_number_stays_free(pipe: Pipe) -> None:
+    unknown = session_pb2.Outcome()
+    unknown.snapshot.snapshot_id = "guessed"
+    refused = await pipe.ask(forking(unknown))
+    assert reason(refused) == "SNAPSHOT_NOT_FOUND"
+    assert refused.error.session_lost
+    assert (await pipe.ask(opening(2))).WhichOneof("kind") == "open"
+
+
+def forking(saved: session_pb2.Outcome) -> session_pb2.Operation:
+    operation = opening(2)
+    operation.open.snapshot_id = saved.snapshot.snapshot_id
+    return operation
+
+
 async def test_a_full_server_refuses_and_says_how_full(pipe: Pipe) -> None:
     for number in (1, 2):
         assert (await pipe.ask(opening(number, environment="slow"))).open.session_id
-    refused = await pipe.ask(opening(3, environment="slow"))
+    third = opening(3, environment="slow")
+    third.open.queue_timeout.FromSeconds(0)
+    third.open.queue_timeout.SetInParent()
+    refused = await pipe.ask(third)
     assert reason(refused) == "CAPACITY_REACHED"
     assert refused.error.metadata["max_sessions"] == "2"
     assert refused.error.session_lost

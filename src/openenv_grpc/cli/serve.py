@@ -97,6 +97,38 @@ def serve(
             "environments that do not support concurrent sessions]",
         ),
     ] = None,
+    max_queued: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Openings that may wait at once for a slot to come free.  [default: 1024]"
+        ),
+    ] = None,
+    queue_timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="How long each may wait.  [default: 300]"),
+    ] = None,
+    refuse_when_full: Annotated[
+        bool,
+        typer.Option("--refuse-when-full", help="Have nobody wait: refuse where no slot is free."),
+    ] = False,
+    detached_grace: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long a session whose connection was lost keeps its slot although others "
+            "wait.  [default: 10]",
+        ),
+    ] = None,
+    hold_and_wait_grace: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long a client that holds all slots may leave them idle and wait for more.  "
+            "[default: 10]",
+        ),
+    ] = None,
     session_timeout: Annotated[
         float | None,
         typer.Option(
@@ -126,6 +158,20 @@ def serve(
             help="Limit the address space of each session's process, as 512M or 2G.",
         ),
     ] = None,
+    max_snapshots: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Snapshots to keep, those that were used last; 0 for none at all."
+        ),
+    ] = serving.MAX_SNAPSHOTS,
+    max_snapshot_bytes: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_size,
+            metavar="SIZE",
+            help="What they may take together, as 64M or 2G.  [default: 256M]",
+        ),
+    ] = None,
     env_name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Serve a single TARGET under this name.")
     ] = None,
@@ -147,6 +193,33 @@ def serve(
             min=0, metavar="SECONDS", help="How long episodes may go on after SIGTERM or a drain."
         ),
     ] = serving.DRAIN_TIMEOUT_S,
+    progress_interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How often clients that ask for progress are told of what takes long.  "
+            "[default: 5]",
+        ),
+    ] = None,
+    ping_interval: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How often connections are pinged; 0 for never.  [default: 15 by gRPC, 20 over "
+            "a WebSocket]",
+        ),
+    ] = None,
+    ping_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="How long the answer to a ping may take before the connection ends.  [default: "
+            "10 by gRPC, else as long as the interval]",
+        ),
+    ] = None,
     redact_errors: Annotated[
         bool,
         typer.Option(
@@ -191,10 +264,20 @@ def serve(
         mode=mode,
         max_sessions=max_sessions,
         session_timeout_s=session_timeout,
+        progress_interval_s=progress_interval,
+        ping_interval_s=ping_interval,
+        ping_timeout_s=ping_timeout,
         redact_errors=redact_errors,
         isolation=isolation,
         worker_memory_bytes=worker_memory,
+        max_snapshots=max_snapshots,
+        max_snapshot_bytes=max_snapshot_bytes or serving.MAX_SNAPSHOT_BYTES,
         drain_timeout_s=drain_timeout,
+        queue_timeout_s=queue_timeout,
+        max_queued=max_queued,
+        refuse_when_full=refuse_when_full,
+        detached_grace_s=detached_grace,
+        hold_and_wait_grace_s=hold_and_wait_grace,
     )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import aiohttp
 import grpc.aio
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.json_format import MessageToDict
 
 from openenv_grpc.client.credentials import FilePath, request_headers, ssl_context, tls_files
@@ -26,8 +25,9 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.serialization import parse_json, parse_json_object
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
+from openenv_grpc.wire.budgets import read_budgets
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
@@ -48,11 +48,12 @@ class EnvironmentDescription:
     """JSON Schemas by `action`, `observation`, `state`."""
     capabilities: dict[str, JsonValue] = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
-    """Longest times in seconds by `reset`, `step`, `close`."""
+    """Longest times in seconds by `reset`, `step`, `close`, usual ones by `expected_reset` and so
+    on; those that the environment tells."""
     session_limit: int | None = None
     session_count: int | None = None
     doors: dict[str, str] = field(default_factory=dict)
-    """Where it is reached, by protocol."""
+    """Where it is reached, by protocol; a Unix socket for gRPC is `unix`."""
 
 
 async def describe(
@@ -122,11 +123,6 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
         "observation": found.observation_schema_json,
         "state": found.state_schema_json,
     }
-    budgets: dict[str, tuple[bool, Duration]] = {
-        "reset": (found.budgets.HasField("reset_timeout"), found.budgets.reset_timeout),
-        "step": (found.budgets.HasField("step_timeout"), found.budgets.step_timeout),
-        "close": (found.budgets.HasField("close_timeout"), found.budgets.close_timeout),
-    }
     return EnvironmentDescription(
         name=found.name,
         description=found.description,
@@ -140,15 +136,21 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
             preserving_proto_field_name=True,
             always_print_fields_with_no_presence=True,
         ),
-        budgets={
-            part: duration.ToTimedelta().total_seconds()
-            for part, (known, duration) in budgets.items()
-            if known
-        },
+        budgets=_times(read_budgets(found.budgets)),
         session_limit=found.session_limit,
         session_count=found.session_count,
-        doors={door.protocol: door.uri for door in found.doors},
+        doors={_door_name(door): door.uri for door in found.doors},
     )
+
+
+def _door_name(door: catalog_pb2.Door) -> str:
+    """Names a door; a server may have two for gRPC."""
+    return "unix" if door.uri.startswith("unix:") else door.protocol
+
+
+def _times(budgets: Budgets) -> dict[str, float]:
+    times = {name.removesuffix("_s"): seconds for name, seconds in asdict(budgets).items()}
+    return {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 async def _by_http(

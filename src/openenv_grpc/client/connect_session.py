@@ -5,27 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from openenv_grpc.client import operations
-from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client import operations, tool_results
+from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
+from openenv_grpc.client.listening import Listening
+from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
 from openenv_grpc.client.outcome_place import OutcomePlace
-from openenv_grpc.client.remote_session import (
-    CLOSE_TIMEOUT_S,
-    Evaluation,
-    Place,
-    answer_within,
-    gone,
-    no_answer,
-)
-from openenv_grpc.client.tool_calls import (
-    AskTools,
-    ToolCaller,
-    ask_again,
-    call_by_step,
-    list_by_step,
-)
+from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -34,18 +24,13 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import durations, status
+from openenv_grpc.wire import budgets, status
 from openenv_grpc.wire.varints import varint
-
-AGENT_ACCESS = "agent_access"
-"""The feature of servers that mint access for agents."""
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
-
-AnswerT = TypeVar("AnswerT")
 
 _ATTACH = 1  # its control id
 
@@ -63,14 +48,18 @@ class ConnectSession:
         *,
         release: Callable[[], Awaitable[None]],
         target: str,
-        message_timeout_s: float,
+        limits: TimeLimits,
         resume_window_s: float | None,
+        queue_timeout_s: float,
+        audience: Audience,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
-        self._message_timeout_s = message_timeout_s
+        self.limits = limits
+        self._listening = Listening(audience, link.limits.features, target=target)
         self._loop = asyncio.get_running_loop()
+        self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
         self._key = secrets.token_urlsafe(24)
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
@@ -88,34 +77,40 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str) -> None:
+    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        offered = AGENT_ACCESS in self._link.limits.features
+        features = self._link.limits.features
+        offered = AGENT_ACCESS in features
         operation = operations.open_session(
             environment,
             agent_access=offered,
             resume_key=self._key,
             resume_window_s=self._window_s,
+            queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
+            progress=self._listening.progress,
+            events=self._listening.events,
+            snapshot_id=snapshot_id,
         )
-        opened = (await self._ask(operation, what="open")).open
+        answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
+        opened = answered.open
         self._id = opened.session_id
-        granted = opened.HasField("resume_window")
-        self._window_s = (
-            durations.read_duration(opened.resume_window, what="resume_window") if granted else None
-        )
+        self.limits.budgets = budgets.read_budgets(opened.budgets)
+        self._window_s = operations.granted_window_s(opened)
         if offered:
-            self._agent_access = AgentAccess(
-                url=opened.agent_access.mcp_url,
-                token=opened.agent_access.token,
-                session_id=opened.session_id,
-            )
+            self._agent_access = operations.agent_access(opened)
+
+    @property
+    def budgets(self) -> Budgets:
+        """See `RemoteSession`."""
+        return self.limits.budgets
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
-        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s)
+        limit_s = self.limits.reset_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.reset_episode)
 
     async def step(
@@ -127,16 +122,18 @@ class ConnectSession:
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
         operation = operations.step(action, keywords)
-        outcome = await self._ask(operation, what="step", timeout_s=timeout_s)
+        limit_s = self.limits.step_s(len(self._unanswered))
+        outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
 
     def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
-        self._post(operations.reset_episode(keywords), OutcomePlace(place, self._failure))
+        operation = operations.reset_episode(keywords)
+        self._post(operation, OutcomePlace(place, self._failure), what="reset")
 
     def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
-        self._post(operations.step(action, {}), OutcomePlace(place, self._failure))
+        self._post(operations.step(action, {}), OutcomePlace(place, self._failure), what="step")
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -148,6 +145,11 @@ class ConnectSession:
         outcome = await self._ask(operations.evaluate(), what="evaluate")
         return operations.evaluated(outcome.evaluate)
 
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        outcome = await self._ask(operations.snapshot(), what="snapshot")
+        return outcome.snapshot.snapshot_id
+
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
         self._check()
@@ -157,43 +159,14 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-
-        async def ask(tools: ToolCaller | None, limit_s: float) -> list[Tool]:
-            if tools is None:
-                return await list_by_step(self)
-            return await tools.list_tools(self._id, limit_s=limit_s)
-
-        return await self._by_tools(ask)
+        outcome = await self._ask(operations.list_tools(), what="list_tools")
+        return tool_results.listed(outcome.list_tools)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
-        call_id = secrets.token_hex(16)
-
-        async def ask(tools: ToolCaller | None, limit_s: float) -> JsonValue:
-            if tools is None:
-                return await call_by_step(self, name, arguments)
-            return await tools.call_tool(
-                self._id, name, arguments, call_id=call_id, limit_s=limit_s
-            )
-
-        return await self._by_tools(ask)
-
-    async def _by_tools(self, ask: AskTools[AnswerT]) -> AnswerT:
-        return await ask_again(
-            ask, self._tools, limit_s=self._message_timeout_s, again=self._window_s is not None
-        )
-
-    async def _tools(self) -> ToolCaller | None:
-        """Returns what calls tools, as soon as there is a stream to call them beside."""
-        self._check()
-        if self._stream is None:
-            try:
-                async with asyncio.timeout(self._message_timeout_s):
-                    await self._standing.wait()
-            except TimeoutError:
-                raise no_answer("the tool call", self._message_timeout_s) from None
-            self._check()
-        return None if self._stream is None else self._stream.tools
+        operation = operations.call_tool(name, arguments)
+        outcome = await self._ask(operation, what=f"the tool {name}")
+        return tool_results.called(name, outcome.call_tool.result)
 
     async def close(self) -> None:
         """See `RemoteSession`. A session that is gone counts as closed."""
@@ -201,7 +174,7 @@ class ConnectSession:
         try:
             if self.lost is None:
                 await self._ask(
-                    operations.close(), what="close", limit_s=CLOSE_TIMEOUT_S, cancels=False
+                    operations.close(), what="close", limit_s=self.limits.close_s, cancels=False
                 )
             settled = True
         except OpenEnvError as error:
@@ -213,6 +186,7 @@ class ConnectSession:
         """Ends a session whose opening failed or was given up, without waiting for the server."""
         settled = self.lost is not None
         if not settled:
+            self._cancel(OPENING_ID)  # else the `close` would wait for it
             self._send_close()
         await self._leave(settled=settled)
 
@@ -233,14 +207,15 @@ class ConnectSession:
         timeout_s: float | None = None,
         limit_s: float | None = None,
         cancels: bool = True,
+        wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
         answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
-        pending = self._post(operation, answer, timeout_s=timeout_s)
-        limit_s = limit_s or self._message_timeout_s
+        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
         if timeout_s is not None:
             limit_s = timeout_s + SLACK_S
+        limit_s = limit_s or self.limits.other_s
         try:
-            outcome = await answer_within(answer, limit_s, what=what)
+            outcome = await wait(answer, limit_s, what=what)
         except asyncio.CancelledError:
             if cancels:
                 pending.cancelled = True
@@ -251,7 +226,12 @@ class ConnectSession:
         return outcome
 
     def _post(
-        self, operation: session_pb2.Operation, answer: Answer, *, timeout_s: float | None = None
+        self,
+        operation: session_pb2.Operation,
+        answer: Answer,
+        *,
+        what: str,
+        timeout_s: float | None = None,
     ) -> Pending:
         """Sends an operation under the next number."""
         self._check()
@@ -264,7 +244,7 @@ class ConnectSession:
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, answer)
+        pending = Pending(data, what, answer)
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
@@ -297,6 +277,13 @@ class ConnectSession:
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
+        if outcome.HasField("progress"):
+            self._recover()
+            if outcome.request_id == OPENING_ID:
+                self._opening.told(outcome.progress)
+            call = self._unanswered.what(outcome.request_id)
+            self._listening.hear_progress(outcome.progress, call=call)
+            return
         pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
             if self._stranded_at is not None:
@@ -308,8 +295,10 @@ class ConnectSession:
                 self._refused(status.decode_error(outcome.error))
             else:
                 self._attached()
-        elif outcome.HasField("event") and outcome.event.HasField("session_lost"):
+        elif outcome.event.HasField("session_lost"):
             self.lose(status.decode_error(outcome.event.session_lost))
+        elif outcome.HasField("event"):
+            self._listening.hear_event(outcome.event)
 
     # What becomes of the stream (`link.Traveller`)
 
@@ -321,7 +310,13 @@ class ConnectSession:
         self._prefix = b"\x08" + varint(self._number)  # field 1
         self._standing.set()
         if self._id:
-            attach = operations.attach(self._id, resume_key=self._key, control_id=_ATTACH)
+            attach = operations.attach(
+                self._id,
+                resume_key=self._key,
+                control_id=_ATTACH,
+                progress=self._listening.progress,
+                events=self._listening.events,
+            )
             self._send(attach.SerializeToString())
         else:
             self._attached()  # by the `open` among what is sent again
@@ -388,6 +383,7 @@ class ConnectSession:
         if self.lost is not None:
             return
         self.lost = error
+        self._listening.lost(error)
         self._unanswered.fail(error)
         self._quit(settled=True)
 

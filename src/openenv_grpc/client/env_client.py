@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from openenv_grpc.client import connections, parsing, providers
+from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
+from openenv_grpc.client.events import Audience, Event, EventLog, Progress
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target, parse_url
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError
-from openenv_grpc.types import JsonValue, ServerMode, StepResult
-from openenv_grpc.wire import durations
+from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -78,7 +79,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self,
         base_url: str | None = None,
         connect_timeout_s: float = 10.0,
-        message_timeout_s: float = 60.0,
+        message_timeout_s: float | None = None,
         max_message_size_mb: float = 100.0,
         websocket_ping_interval_s: float | None = 20.0,
         websocket_ping_timeout_s: float | None = 20.0,
@@ -88,6 +89,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         environment: str = "",
         resume_window_s: float | None = 60.0,
+        queue_timeout_s: float = 300.0,
+        on_progress: Callable[[Progress], None] | None = None,
+        events: bool = False,
+        snapshot_id: str = "",
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -101,9 +106,23 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         sent, if there is one. `tls_ca` is a file with the certificates to trust in place of the
         system's, `tls_cert` and `tls_key` are the client's own, for servers that ask for one.
 
+        `message_timeout_s` is how long the client waits for an answer where a call sets no
+        `timeout_s`. `None` takes the environment's word for the longest time of a reset or step,
+        and 60 where it says nothing; see `budgets`.
+
         `resume_window_s` is how long the session outlives the loss of its connection, which the
         client makes anew meanwhile, without its caller's noticing more than a delay. `None` or 0
         ends the session with its connection, as with servers that cannot do otherwise.
+
+        `queue_timeout_s` is how long opening a session waits for a slot where the server has none
+        free, beside what other limits allow; 0 is not at all. The server may let it wait for less,
+        and one that speaks JSON does not let it wait. After five seconds the log tells the place in
+        the queue.
+
+        `on_progress` is called every few seconds while a call takes long, on the event loop, and
+        not to block it; servers of the reference tell no progress. With `events` the server tells
+        what happens in the session, for `events()`.
+        With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
         Raises:
             InvalidRequestError: an argument is of no use.
@@ -112,7 +131,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             raise InvalidRequestError(
                 "a client needs a base_url, or a provider that starts a server"
             )
-        _check_positive(
+        arguments.check_positive(
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
             max_message_size_mb=max_message_size_mb,
@@ -131,17 +150,24 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
         )
         self._provider = provider
-        self._mode = _mode(mode)
+        self._mode = arguments.mode(mode)
         self._environment = environment
-        self._resume_window_s = _window(resume_window_s)
+        self._resume_window_s = arguments.window(resume_window_s)
+        self._queue_timeout_s = arguments.at_least_0("queue_timeout_s", queue_timeout_s)
+        self._on_progress = on_progress
+        self._wants_events = events
+        self._snapshot_id = snapshot_id
         self._forget()
 
     def _forget(self) -> None:
         """Makes the client as if it had never been used."""
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process_id = 0
         self._connecting: asyncio.Lock | None = None
-        self._children: list[EnvClient[ActT, ObsT, StateT]] = []
+        self._events = EventLog() if self._wants_events else None
+        self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
+        self._parent: EnvClient[ActT, ObsT, StateT] | None = None
 
     @property
     def base_url(self) -> str | None:
@@ -153,6 +179,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """What the client takes the server's mode to be. Nothing is sent of it."""
         return self._mode
 
+    @property
+    def budgets(self) -> Budgets:
+        """How long the environment's operations take, by its author's word; see `Budgets`.
+
+        Nothing is known of them without a session, or from a server of the reference.
+        """
+        return Budgets() if self._session is None else self._session.budgets
+
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns the same client with methods that block, for code without an event loop."""
         return SyncEnvClient(self)
@@ -162,7 +196,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
         Raises:
             UnavailableError: the server cannot be reached.
-            SessionCapacityError: it has no free slot.
+            SessionCapacityError: it has no free slot, and none came free in time.
         """
         await self._open(anew=True)
         return self
@@ -173,7 +207,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `seed`, `episode_id` and the environment's own options are keywords. `timeout_s` limits the
         reset, on the server as well.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = await self._open(anew=True)
         payload = await session.reset(kwargs, timeout_s=timeout_s)
         return self._result(payload)
@@ -190,7 +224,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = _timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
         session = self._session
         if (
             session is None
@@ -226,14 +260,64 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         session = await self._open()
         return session.agent_access()
 
+    def events(self) -> AsyncIterator[Event]:
+        """Iterates over what happens in the session beside the answers to calls.
+
+        These are `ToolCalled` for calls of its tools by its agent, `SessionLost`, and `Draining`.
+        Each is given once. The iteration outlasts the loss of a session, and ends when the client
+        is closed. What happens while the connection is lost is not told later.
+
+        Raises:
+            InvalidRequestError: the client was not made with `events=True`.
+        """
+        if self._events is None:
+            raise InvalidRequestError("nothing is told of events; make the client with events=True")
+        return aiter(self._events)
+
     async def new_session(self) -> Self:
         """Returns a connected client of the same kind on the same server, closed with this one."""
         await self._open(anew=True)
+        return await self._child(self._snapshot_id).connect()
+
+    async def snapshot(self) -> str:
+        """Saves the session as it is now, in the server, and returns the snapshot's id.
+
+        Clients that are made with it go on from here, also after this session has ended, as long as
+        the server keeps it.
+
+        Raises:
+            NotSupportedError: the environment, or the server, has no such thing.
+        """
+        session = await self._open()
+        return await session.snapshot()
+
+    async def fork(self) -> Self:
+        """Returns a connected client whose session goes on from where this one is now.
+
+        It is closed with this one. It raises what `snapshot` and `connect` raise.
+        """
+        [child] = await self.group(1)
+        return child
+
+    async def group(self, count: int) -> list[Self]:
+        """Returns as many connected clients, whose sessions all go on from where this one is now.
+
+        They are closed with this one. It raises what `snapshot` and `connect` raise, and opens none
+        then.
+        """
+        snapshot_id = await self.snapshot()
+        children = [self._child(snapshot_id) for _ in range(count)]
+        await connect_all(children)
+        return children
+
+    def _child(self, snapshot_id: str) -> Self:
         child = copy.copy(self)
         child._provider = None
         child._forget()
-        self._children.append(child)
-        return await child.connect()
+        child._parent = self
+        child._snapshot_id = snapshot_id
+        self._children[id(child)] = child
+        return child
 
     async def disconnect(self) -> None:
         """Ends the session. The next call opens another."""
@@ -243,13 +327,18 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             await session.close()
 
     async def close(self) -> None:
-        """Ends the session and those of `new_session`, and stops the provider."""
+        """Ends the session, those of `new_session` and of forks, and stops the provider."""
         self._bind()
-        children, self._children = self._children, []
-        for child in children:
+        if self._parent is not None:
+            self._parent._children.pop(id(self), None)
+        children, self._children = self._children, {}
+        for child in children.values():
             await child.close()
         await self.disconnect()
         self._loop = self._connecting = None
+        if self._events is not None:
+            self._events.close()
+            self._events = EventLog()
         if self._provider is not None:
             await providers.stop(self._provider)
             self._provider = None
@@ -271,6 +360,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Closes."""
         await self.close()
 
+    def __enter__(self) -> NoReturn:
+        """Refuses a plain `with`. Raises `TypeError`."""
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} is used by `async with {name}(...) as client`; without an event loop by "
+            f"`with {name}(...).sync() as client`"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Is never reached; a plain `with` asks for it first."""
+
     def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
         """Returns an action as a mapping. A hook for subclasses."""
         return parsing.action_payload(action)
@@ -282,7 +382,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `metadata` where there is some.
         """
         if self._observations is None:
-            raise self._unnamed("observation_type", "_parse_result")
+            raise parsing.unnamed(type(self), "observation_type", "_parse_result")
         return StepResult(
             observation=self._observations.read(payload),
             reward=payload.get("reward"),
@@ -293,16 +393,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """Makes a state. A hook for subclasses."""
         if self._states is None:
-            raise self._unnamed("state_type", "_parse_state")
+            raise parsing.unnamed(type(self), "state_type", "_parse_state")
         state: StateT = parsing.validated(self._states, payload, what="state")
         return state
-
-    def _unnamed(self, attribute: str, hook: str) -> NotSupportedError:
-        name = type(self).__name__
-        return NotSupportedError(
-            f"{name} names no {attribute} and has no {hook}: derive it from EnvClient[YourAction, "
-            "YourObservation, YourState], or use GenericEnvClient"
-        )
 
     def _result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
         """Parses a result, and adds what hooks written for the reference know nothing of."""
@@ -338,6 +431,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
             resume_window_s=self._resume_window_s,
+            queue_timeout_s=self._queue_timeout_s,
+            audience=Audience(self._on_progress, self._events),
+            snapshot_id=self._snapshot_id,
         )
 
     async def _located(self) -> Target:
@@ -352,40 +448,15 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Ties the client to the running event loop, on which its connection lives."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = loop
+            self._loop, self._process_id = loop, os.getpid()
+        elif self._process_id != os.getpid():
+            raise InvalidRequestError(
+                "this client was used before the process was forked, and its session stays with "
+                "the parent; make a client in the child"
+            )
         elif self._loop is not loop:
             raise InvalidRequestError(
                 "this client belongs to another event loop, the one that first used it. Make a "
                 "client for each loop, close() it before the next loop uses it, or use .sync(), "
                 "which works from every thread and loop"
             )
-
-
-def _check_positive(**numbers: float | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and not number > 0:
-            raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
-
-
-def _window(window_s: float | None) -> float | None:
-    if window_s is not None and not 0 <= window_s <= durations.MAX_S:
-        raise InvalidRequestError(f"resume_window_s has to be at least 0, not {window_s!r}")
-    return window_s or None
-
-
-def _timeout(timeout_s: JsonValue) -> float | None:
-    if timeout_s is None:
-        return None
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
-        raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
-    return float(timeout_s)
-
-
-def _mode(mode: str | None) -> ServerMode:
-    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
-    try:
-        return ServerMode(given.lower())
-    except ValueError:
-        raise InvalidRequestError(
-            f"the mode {given!r} is not known; it is simulation or production"
-        ) from None

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
-    CLOSE_TIMEOUT_S,
     Evaluation,
     Place,
     answer_within,
     gone,
     in_flight,
 )
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
@@ -28,7 +28,7 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.serialization import dump_json, parse_json_object
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
+from openenv_grpc.types import Budgets, JsonValue
 
 Answer = dict[str, Any]
 Waiting = asyncio.Future[Answer]
@@ -57,10 +57,15 @@ class JsonSession:
     next one's.
     """
 
-    def __init__(self, socket: FrameSocket, *, target: str, message_timeout_s: float) -> None:
+    budgets = Budgets()
+    """See `RemoteSession`. The protocol tells nothing of them."""
+
+    def __init__(
+        self, socket: FrameSocket, *, target: str, message_timeout_s: float | None
+    ) -> None:
         self._socket = socket
         self._target = target
-        self._message_timeout_s = message_timeout_s
+        self._limits = TimeLimits(message_timeout_s)
         self._waiting: deque[Waiting] = deque()
         self._frames: asyncio.Queue[str] = asyncio.Queue()
         self._last_rpc_id = 0
@@ -125,6 +130,12 @@ class JsonSession:
             f"{self._target} speaks the reference's JSON protocol, which has no evaluate"
         )
 
+    async def snapshot(self) -> str:
+        """See `RemoteSession`."""
+        raise NotSupportedError(
+            f"{self._target} speaks the reference's JSON protocol, which has no snapshots"
+        )
+
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
         raise NotSupportedError(
@@ -151,7 +162,7 @@ class JsonSession:
         if self.lost is None:
             self._frames.put_nowait('{"type":"close"}')
             # The server closes the socket when the environment is closed and its slot is free.
-            await asyncio.wait((self._reader,), timeout=CLOSE_TIMEOUT_S)
+            await asyncio.wait((self._reader,), timeout=self._limits.close_s)
         self._lose(SessionClosedError("the session was closed"))
         self._reader.cancel()
         await asyncio.wait((self._reader, self._writer))
@@ -174,7 +185,7 @@ class JsonSession:
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self._frames.put_nowait(frame)
-        limit_s = self._message_timeout_s if timeout_s is None else timeout_s
+        limit_s = self._limits.other_s if timeout_s is None else timeout_s
         answer = await answer_within(waiting, limit_s, what=what)
         data = answer.get("data")
         if answer.get("type") != kind or not isinstance(data, dict):

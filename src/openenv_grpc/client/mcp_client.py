@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
@@ -10,6 +10,7 @@ from pydantic import ConfigDict, TypeAdapter
 from openenv_grpc.client import parsing
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.env_client import EnvClient
+from openenv_grpc.client.events import Progress
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.tools import (
@@ -41,15 +42,16 @@ _STATES: TypeAdapter[State] = TypeAdapter(State)
 class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
     """Lists and calls tools. A base for clients with observations of their own.
 
-    Over gRPC the tools are called beside the episode, by `ToolService`; over a WebSocket with our
-    server by steps, which count; with a reference server as its own client does.
+    A call of a tool is an operation of the session, in the order of the others. It is no step, and
+    works in production too. With a server that speaks the reference's JSON protocol alone, it is
+    called as the reference's own client does.
     """
 
     def __init__(
         self,
         base_url: str | None = None,
         connect_timeout_s: float = 10.0,
-        message_timeout_s: float = 60.0,
+        message_timeout_s: float | None = None,
         websocket_ping_interval_s: float | None = 20.0,
         websocket_ping_timeout_s: float | None = 20.0,
         provider: Provider | None = None,
@@ -58,6 +60,9 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
         headers: Mapping[str, str] | None = None,
         *,
         environment: str = "",
+        queue_timeout_s: float = 300.0,
+        on_progress: Callable[[Progress], None] | None = None,
+        events: bool = False,
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -81,6 +86,9 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
             ServerMode.PRODUCTION,
             headers,
             environment=environment,
+            queue_timeout_s=queue_timeout_s,
+            on_progress=on_progress,
+            events=events,
             token=token,
             tls_ca=tls_ca,
             tls_cert=tls_cert,

@@ -16,10 +16,7 @@ from openenv_grpc.errors import (
     OutcomeTooLargeError,
 )
 from openenv_grpc.tools import Tool
-from openenv_grpc.types import JsonValue
-
-CLOSE_TIMEOUT_S = 10.0
-"""How long the server may take to close a session, before the client stops waiting for it."""
+from openenv_grpc.types import Budgets, JsonValue
 
 AnswerT = TypeVar("AnswerT")
 
@@ -71,6 +68,11 @@ class RemoteSession(Protocol):
         """Why the session is gone; `None` while it is there."""
         ...
 
+    @property
+    def budgets(self) -> Budgets:
+        """How long the environment's operations take, as far as that is known."""
+        ...
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
@@ -101,6 +103,10 @@ class RemoteSession(Protocol):
 
     async def evaluate(self) -> Evaluation:
         """Asks for the verdict without a step."""
+        ...
+
+    async def snapshot(self) -> str:
+        """Saves the environment in the server and returns the snapshot's id."""
         ...
 
     def agent_access(self) -> AgentAccess:

@@ -10,11 +10,12 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.events import Event
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue, StepResult
@@ -49,7 +50,7 @@ class _BackgroundLoop:
         self._starting = threading.Lock()  # one thread, however many callers are the first
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process_id = 0
+        self._abandoned: list[asyncio.AbstractEventLoop] = []
         self.clients: weakref.WeakSet[_Blocking] = weakref.WeakSet()
 
     def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
@@ -71,9 +72,7 @@ class _BackgroundLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
-            # A forked child has the loop, but not the thread that runs it.
-            if self._loop is None or self._process_id != os.getpid():
-                self._process_id = os.getpid()
+            if self._loop is None:
                 self._loop = _new_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
@@ -82,10 +81,22 @@ class _BackgroundLoop:
                 atexit.register(self._stop)
             return self._loop
 
+    def begin_anew(self) -> None:
+        """Makes the loop of a forked child its own: it has the parent's, and no thread to run it.
+
+        The sessions of clients that were used before stay with the parent.
+        """
+        atexit.unregister(self._stop)
+        if self._loop is not None:
+            self._abandoned.append(self._loop)  # what its sockets and timers refer to stays
+        self._starting = threading.Lock()  # another thread may have held it
+        self._loop = self._thread = None
+        self.clients = weakref.WeakSet()
+
     def _stop(self) -> None:
         """Closes what is open, so that the server frees its slots at once."""
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or self._process_id != os.getpid():
+        if loop is None or thread is None:
             return
         with contextlib.suppress(TimeoutError, OpenEnvError):
             asyncio.run_coroutine_threadsafe(self._close_clients(), loop).result(_EXIT_TIMEOUT_S)
@@ -113,6 +124,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 background = _BackgroundLoop()
 """Where all blocking clients of the process run."""
+
+os.register_at_fork(after_in_child=background.begin_anew)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
@@ -163,9 +176,27 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """Tells what the session's agent needs."""
         return background.run(self._client.agent_access())
 
+    def events(self) -> Iterator[Event]:
+        """Iterates over what happens in the session; waits for each. See `EnvClient.events`."""
+        events = self._client.events()
+        while (event := background.run(_next(events))) is not None:
+            yield event
+
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client of the same kind, closed with this one."""
         return SyncEnvClient(background.run(self._client.new_session()))
+
+    def snapshot(self) -> str:
+        """Saves the session as it is now; returns the snapshot's id."""
+        return background.run(self._client.snapshot())
+
+    def fork(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+        """Returns a connected client that goes on from here, closed with this one."""
+        return SyncEnvClient(background.run(self._client.fork()))
+
+    def group(self, count: int) -> list[SyncEnvClient[ActT, ObsT, StateT]]:
+        """Returns as many connected clients that go on from here, closed with this one."""
+        return [SyncEnvClient(child) for child in background.run(self._client.group(count))]
 
     def disconnect(self) -> None:
         """Ends the session."""
@@ -198,6 +229,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
             raise AttributeError(name)
         attribute = getattr(self._client, name)
         return _blocking(attribute) if inspect.iscoroutinefunction(attribute) else attribute
+
+
+async def _next(events: AsyncIterator[Event]) -> Event | None:
+    return await anext(events, None)
 
 
 def _blocking(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import unquote
 
 import aiohttp
 
 from openenv_grpc.client.credentials import ssl_context
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
+from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
 from openenv_grpc.errors import (
     Effect,
+    EnvironmentNotFoundError,
     InvalidRequestError,
     MessageTooLargeError,
     NotSupportedError,
@@ -157,6 +160,13 @@ def _heartbeat_s(options: ConnectionOptions) -> float | None:
 
 def _refused(error: Exception, target: Target, connect_timeout_s: float) -> OpenEnvError:
     match error:
+        case aiohttp.WSServerHandshakeError(headers=headers) if (
+            headers and ENVIRONMENTS_HEADER in headers
+        ):
+            return EnvironmentNotFoundError(
+                f"{target.uri} names no environment of that server; it has: "
+                f"{unquote(headers[ENVIRONMENTS_HEADER])}"
+            )
         case aiohttp.WSServerHandshakeError():
             kind = _REFUSALS.get(error.status, UnavailableError)
             return kind(

@@ -13,6 +13,8 @@ from typing import Any
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import StateRead
+from openenv_grpc.own_loop import run_apart
+from openenv_grpc.tools import Library, Offers, ToolFunction
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
@@ -37,6 +39,7 @@ class ToolPath(enum.Enum):
     SERVER = "server"
     """An `mcp_server` without a client, on the event loop."""
     NONE = "none"
+    """Nobody: there is `act`, or calls are steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ class Shape:
     close: Method | None
     evaluate: Method | None
     tasks: Mapping[str, Method]
+    snapshot: Method | None
+    restore: Method | None
+    snapshot_fields: tuple[str, ...] | None
+    """Attributes that are its state, by its author's word; `None` where there is no such word."""
     ours: bool
     """Whether it derives from our `Environment`, for which books are kept."""
     has_state: bool
@@ -89,13 +96,18 @@ class Shape:
         """Whether nothing of it needs a thread between construction and close."""
         return self.reset.asynchronous and self.step.asynchronous
 
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether sessions of it can be saved and forked."""
+        return self.snapshot is not None or self.snapshot_fields is not None
+
 
 @functools.lru_cache(maxsize=1024)
 def shape_of(cls: type) -> Shape:
     """Looks at a class.
 
     Raises:
-        TypeError: it is no environment.
+        TypeError: it is no environment, or has tools that nobody could call.
     """
     for name in ("reset", "step"):
         if not callable(getattr(cls, name, None)):
@@ -110,6 +122,7 @@ def shape_of(cls: type) -> Shape:
             f"{cls.__qualname__}.ISOLATION is {isolation!r}; it may be "
             f"{', '.join(sorted(ISOLATIONS))}"
         )
+    snapshot, restore = _saving(cls)
     return Shape(
         cls=cls,
         reset=reset,
@@ -117,6 +130,9 @@ def shape_of(cls: type) -> Shape:
         close=None if _does_nothing_to_close(cls) else _optional(cls, "close"),
         evaluate=_optional(cls, "evaluate"),
         tasks={name: _method(cls, name) for name in TASK_METHODS if _optional(cls, name)},
+        snapshot=snapshot,
+        restore=restore,
+        snapshot_fields=_snapshot_fields(cls),
         ours=issubclass(cls, Environment),
         has_state=_definer(cls, "state") is not None,
         own_state=_overrides(cls, "state"),
@@ -127,7 +143,7 @@ def shape_of(cls: type) -> Shape:
         single_thread=bool(getattr(cls, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)),
         isolation=isolation,
         requires_reset=bool(getattr(cls, "REQUIRES_RESET", False)),
-        budgets=getattr(cls, "BUDGETS", Budgets()),
+        budgets=_budgets(cls),
     )
 
 
@@ -152,6 +168,18 @@ def factory_name(factory: Callable[..., Any]) -> str:
 def environment_name(factory: Callable[..., Any]) -> str:
     """Names the environment of a factory that was given no name."""
     return str(getattr(factory, "__name__", "environment"))
+
+
+def _budgets(cls: type) -> Budgets:
+    """Returns what a class says of its times; one that is not ours may mean another thing by it."""
+    budgets = getattr(cls, "BUDGETS", None)
+    if isinstance(budgets, Budgets):
+        return budgets
+    if issubclass(cls, Environment):
+        raise TypeError(
+            f"{cls.__qualname__}.BUDGETS is {budgets!r}; it has to be openenv_grpc.Budgets(...)"
+        )
+    return Budgets()
 
 
 def _preferred(cls: type, name: str) -> Method:
@@ -193,6 +221,34 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
+def _saving(cls: type) -> tuple[Method, Method] | tuple[None, None]:
+    """Returns `snapshot` and `restore` where both are there and take what the engine gives.
+
+    A tool may well have one of these names.
+    """
+    found: list[Any] = [getattr(cls, name, None) for name in ("snapshot", "restore")]
+    if not all(map(callable, found)) or any(isinstance(each, ToolFunction) for each in found):
+        return None, None
+    snapshot, restore = found
+    try:
+        inspect.signature(snapshot).bind(None)
+        inspect.signature(restore).bind(None, b"")
+    except (TypeError, ValueError):
+        return None, None
+    return _method(cls, "snapshot"), _method(cls, "restore")
+
+
+def _snapshot_fields(cls: type) -> tuple[str, ...] | None:
+    fields: Any = getattr(cls, "SNAPSHOT_FIELDS", None)
+    if fields is None:
+        return None
+    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
+        raise TypeError(
+            f"{cls.__qualname__}.SNAPSHOT_FIELDS is {fields!r}; it is a list of attributes' names"
+        )
+    return tuple(fields)
+
+
 def _definer(cls: type, name: str) -> type | None:
     return next((base for base in cls.__mro__ if name in vars(base)), None)
 
@@ -209,9 +265,16 @@ def _does_nothing_to_close(cls: type) -> bool:
 
 
 def _has_tools(cls: type) -> bool:
-    return issubclass(cls, MCPEnvironment) or any(
-        hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session")
-    )
+    if issubclass(cls, MCPEnvironment):
+        return True
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, ToolFunction):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} is under @tool, but {cls.__qualname__} is no "
+                    "MCPEnvironment, so nobody could call it; derive the class from MCPEnvironment"
+                )
+    return any(hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session"))
 
 
 # What can be told of an instance only.
@@ -226,6 +289,13 @@ def tool_path(environment: Any) -> ToolPath:
     if getattr(environment, "mcp_server", None):
         return ToolPath.SERVER
     return ToolPath.NONE
+
+
+def offers(environment: Any) -> Offers:
+    """Returns the resources and prompts of an environment, of ours or of any class."""
+    if isinstance(environment, MCPEnvironment):
+        return environment._offers
+    return Library(environment, run_apart)
 
 
 def mode_tools(environment: Any) -> dict[str, tuple[Mapping[str, Any], Callable[..., Any]]]:
@@ -272,6 +342,15 @@ def has_rubric(environment: Any) -> bool:
 def has_field(value: Any, name: str) -> bool:
     """Tells whether a pydantic model has a field."""
     return name in getattr(type(value), "model_fields", ())
+
+
+def remembers_steps(environment: Any) -> bool:
+    """Tells whether a part of an environment's rubric keeps the episode's steps."""
+    if not has_rubric(environment):
+        return False
+    rubric = environment.rubric
+    parts = [rubric, *(part for _, part in rubric.named_rubrics())]
+    return any(hasattr(part, "compute_step_rewards") for part in parts)
 
 
 def keeps_rng(environment: Any, shape: Shape) -> bool:

@@ -6,13 +6,14 @@ import asyncio
 from typing import Protocol
 
 from openenv_grpc.engine import verdicts
+from openenv_grpc.engine.queue import Holder
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.engine.resuming import Hold, Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.operations import Deliver, Operation
-from openenv_grpc.sessions import Resume, SessionPort
+from openenv_grpc.sessions import Resume, SessionPort, Wait, Watch
 
 UNHELD_IDLE_TIMEOUT_S = 600.0
 """How long a session that no connection holds may idle, unless something else is said."""
@@ -39,8 +40,15 @@ class Opener(Protocol):
         shared_thread: SharedThread | None = None,
         idle_timeout_s: float | None = None,
         on_lost: OnLost | None = None,
+        wait: Wait | None = None,
+        holder: Holder | None = None,
+        snapshot_id: str = "",
     ) -> Session:
         """Makes a session. Raises what `Attachment.open` raises."""
+        ...
+
+    def keep_waiting(self, session: Session, wait: Wait, holder: Holder) -> None:
+        """Has a session that waits keep its place although another connection asks for it now."""
         ...
 
 
@@ -63,22 +71,37 @@ class HeldSessions:
         deliver: Deliver | None = None,
         on_lost: OnLost | None = None,
         resume: Resume | None = None,
+        wait: Wait | None = None,
+        snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
-        With a `resume` whose key is known the session of that key is attached in its place.
+        With a `resume` whose key is known the session of that key is attached in its place, even if
+        the snapshot is gone by now.
 
         Raises:
-            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
-            InvalidRequestError: the key is known, and `operation` has no number to be known by.
+            EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError,
+                SnapshotNotFoundError.
+            InvalidRequestError: the key is known, and `operation` has no number to be known by; or
+                the group of `wait` makes no sense, or the snapshot is of another environment.
         """
         if operation is not None:
             verdicts.check_first(operation)
         if resume is not None and self._opener.settings.max_resume_window_s > 0:
-            return self._open_for(resume, environment, operation, deliver, on_lost)
+            return self._open_for(
+                resume, environment, snapshot_id, operation, deliver, on_lost, wait, watch
+            )
         session = self._opener.open_session(
-            environment, peer=self._peer, shared_thread=self._thread, on_lost=on_lost
+            environment,
+            peer=self._peer,
+            shared_thread=self._thread,
+            on_lost=on_lost,
+            wait=wait,
+            holder=self,
+            snapshot_id=snapshot_id,
         )
+        session.watch = watch
         self._sessions[session] = session
         session.closed.add_done_callback(lambda _: self._sessions.pop(session, None))
         if operation is not None and deliver is not None:
@@ -89,15 +112,23 @@ class HeldSessions:
         self,
         resume: Resume,
         environment: str,
+        snapshot_id: str,
         operation: Operation | None,
         deliver: Deliver | None,
         on_lost: OnLost | None,
+        wait: Wait | None,
+        watch: Watch | None,
     ) -> Hold:
         session = self._windows.known(resume.key)
         joins = session is not None
         if session is None:
             session = self._opener.open_session(
-                environment, peer=self._peer, shared_thread=self._thread
+                environment,
+                peer=self._peer,
+                shared_thread=self._thread,
+                wait=wait,
+                holder=self,
+                snapshot_id=snapshot_id,
             )
             self._windows.grant(session, resume)
         elif operation is not None and not operation.request_id:
@@ -105,27 +136,43 @@ class HeldSessions:
                 "the session of that resume_key was opened before; send its open with request_id "
                 "1, or attach to it"
             )
-        hold = self._hold(session, on_lost)
+        elif session.queued and wait is not None:
+            self._opener.keep_waiting(session, wait, self)
+        hold = self._hold(session, on_lost, watch)
         if operation is not None and deliver is not None:
             (hold.submit if joins else hold.open)(operation, deliver)
         return hold
 
     def attach(
-        self, session_id: str, resume_key: str, *, on_lost: OnLost | None = None
+        self,
+        session_id: str,
+        resume_key: str,
+        *,
+        on_lost: OnLost | None = None,
+        watch: Watch | None = None,
     ) -> SessionPort:
         """Takes up a session that was opened with `resume`, and fences who held it.
 
         Raises:
             SessionNotFoundError: there is no such session, or that is not its key.
         """
-        return self._hold(self._windows.find(session_id, resume_key), on_lost)
+        return self._hold(self._windows.find(session_id, resume_key), on_lost, watch)
 
-    def _hold(self, session: Session, on_lost: OnLost | None) -> Hold:
-        hold = Hold(session, on_lost, self._forget)
+    def _hold(self, session: Session, on_lost: OnLost | None, watch: Watch | None) -> Hold:
+        hold = Hold(session, on_lost, self._forget, watch)
         self._windows.hold(hold, peer=self._peer)
         if not session.closed.done():
             self._holds[hold] = hold
         return hold
+
+    def held(self, environment: str) -> list[Session]:
+        """See `Holder`."""
+        own = [*self._sessions.values(), *(hold.session for hold in self._holds.values())]
+        return [
+            session
+            for session in own
+            if session.spec.name == environment and not session.queued and not session.is_over
+        ]
 
     def _forget(self, hold: SessionPort) -> None:
         self._holds.pop(hold, None)
@@ -135,19 +182,21 @@ class HeldSessions:
         hold = self._holds.pop(session, None)
         released = self._sessions.pop(session, None) if hold is None else hold.session
         if released is not None:
-            released.on_lost = None
+            released.on_lost = released.watch = None
             if released.idle_timeout_s is None:
                 released.watch_idle(UNHELD_IDLE_TIMEOUT_S)
 
     async def leave(self) -> None:
         """Ends the sessions and waits for their close, which has a limit.
 
-        Those that have a window wait to be taken up again.
+        Those that have a window wait to be taken up again, unless they wait for a slot still.
         """
+        left = list(self._sessions.values())
         for hold in list(self._holds.values()):
             self._windows.detach(hold)
+            if hold.session.queued:
+                left.append(hold.session)
         self._holds.clear()
-        left = list(self._sessions.values())
         for session in left:
             session.on_lost = None
             session.end(verdicts.closed(), cause="its connection ended")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from openenv_grpc.environment import EpisodeBooks, EpisodeRandom
 from openenv_grpc.tools import ToolAnswer
+from openenv_grpc.types import JsonValue
 
 
 @dataclass(slots=True)
@@ -60,6 +61,27 @@ class Books:
         if answer.terminated or answer.truncated:
             self.saw(done=True, truncated=answer.truncated)
 
+    def saved(self) -> dict[str, JsonValue]:
+        """Returns what another session needs to go on from here."""
+        return {
+            "episode_id": self.episode.episode_id,
+            "step_count": self.episode.step_count,
+            "started": self.started,
+            "under_way": self.under_way,
+            "done": self.done,
+            "truncated": self.truncated,
+            "earned": self.earned,
+            "earned_parts": self.earned_parts,
+        }
+
+    def restore(self, saved: Mapping[str, JsonValue]) -> None:
+        """Goes on from what another session saved. Steps of this one count from 0."""
+        self.episode.episode_id = saved["episode_id"]
+        self.episode.step_count = saved["step_count"]
+        self.started, self.under_way = saved["started"], saved["under_way"]
+        self.done, self.truncated = saved["done"], saved["truncated"]
+        self.earned, self.earned_parts = saved["earned"], dict(saved["earned_parts"])
+
     def _settle(self) -> None:
         self.earned = None
         self.earned_parts = {}
@@ -74,3 +96,16 @@ def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:
 def random_source(seed: object) -> EpisodeRandom:
     """Makes an episode's source of randomness; another each time where there is no seed."""
     return EpisodeRandom(seed if isinstance(seed, int | float | str) else None)
+
+
+def write_random_state(source: EpisodeRandom) -> JsonValue:
+    """Writes where a source of randomness is."""
+    return source.getstate()
+
+
+def read_random_state(state: JsonValue) -> EpisodeRandom:
+    """Makes a source of randomness that goes on from there."""
+    version, internal, gauss = state
+    source = EpisodeRandom()
+    source.setstate((version, tuple(internal), gauss))
+    return source

@@ -14,7 +14,7 @@ from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
-from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.operations import Operation
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Housing:
         """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
         performer = self._performer
         assert performer is not None
-        if performer.instance.shape.on_loop and operation.kind is Kind.STATE:
+        if performer.instance.is_at_hand(operation.kind):
             _INLINE.run(performer.perform, operation, done)
         else:
             (self._worker or self._taken()).run(performer.perform, operation, done)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any
 
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.engine import verdicts
+from openenv_grpc.engine import capacity, verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
 from openenv_grpc.engine.housing import House, Housing
 from openenv_grpc.engine.idle import IdleWatch
 from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
+from openenv_grpc.engine.queue import Holder, SlotQueue
 from openenv_grpc.engine.registry import (
     EngineSettings,
     RegisteredEnvironment,
@@ -24,6 +24,7 @@ from openenv_grpc.engine.registry import (
 )
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
+from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -31,12 +32,11 @@ from openenv_grpc.errors import (
     DrainingError,
     EnvironmentNotFoundError,
     OpenEnvError,
-    SessionCapacityError,
     SessionNotFoundError,
 )
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Deliver, Operation
-from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort
+from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort, Wait
 from openenv_grpc.types import EnvironmentMetadata
 
 DRAIN_INTERVAL_S = 0.1
@@ -75,13 +75,15 @@ class SessionManager:
         }
         self.metrics = Metrics(self._registered)
         """What is counted here. Doors add what goes through them."""
+        self.snapshots = Snapshots(self.settings, self.metrics)
+        """What sessions have saved."""
         self._given_clock = clock
         self._sessions: dict[str, Session] = {}
         self._transient: set[Session] = set()
-        self._taken: Counter[str] = Counter()  # slots by environment
         self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
         self._descriptions = Descriptions()
         self._drain = asyncio.Event()
+        self._drain_due: float | None = None
 
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
@@ -92,11 +94,12 @@ class SessionManager:
             name: ProcessPool(
                 recipe,
                 size=min(self.settings.process_pool_size, self._specs[name].session_limit),
-                end_timeout_s=self.settings.close_timeout_s,
+                end_timeout_s=self._registered[name].close_timeout_s,
             )
             for name, recipe in self._recipes.items()
         }
         self.windows = Windows(self.clock, self.settings)
+        self._slots = SlotQueue(self.clock, self.settings, self.windows, self._sessions.values)
         return self
 
     async def __aexit__(
@@ -107,6 +110,8 @@ class SessionManager:
     ) -> None:
         self._drain.set()
         self._idle.stop()
+        self._slots.refuse_all(capacity.draining())
+        self._slots.stop()
         self.windows.stop()
         await self._descriptions.stop()
         left = [*self._sessions.values(), *self._transient]
@@ -179,10 +184,11 @@ class SessionManager:
         idle_timeout_s: float | None = None,
         operation: Operation | None = None,
         deliver: Deliver | None = None,
+        wait: Wait | None = None,
     ) -> SessionPort:
         """Opens a session that nobody's connection holds: it ends by `Kind.CLOSE` or by idling.
 
-        `operation` and `deliver` are as in `Attachment.open`.
+        `operation`, `deliver` and `wait` are as in `Attachment.open`.
 
         Raises:
             EnvironmentNotFoundError, SessionCapacityError, DrainingError, OutOfOrderError.
@@ -190,7 +196,7 @@ class SessionManager:
         if operation is not None:
             verdicts.check_first(operation)
         limit_s = UNHELD_IDLE_TIMEOUT_S if idle_timeout_s is None else idle_timeout_s
-        session = self.open_session(environment, peer=peer, idle_timeout_s=limit_s)
+        session = self.open_session(environment, peer=peer, idle_timeout_s=limit_s, wait=wait)
         if operation is not None and deliver is not None:
             session.open(operation, deliver)
         return session
@@ -203,24 +209,48 @@ class SessionManager:
         shared_thread: SharedThread | None = None,
         idle_timeout_s: float | None = None,
         on_lost: OnLost | None = None,
+        snapshot_id: str = "",
+        wait: Wait | None = None,
+        holder: Holder | None = None,
     ) -> Session:
-        """Makes a session in a slot of its own. Raises what `lease` raises."""
-        registered = self._find_environment(environment)
+        """Makes a session in a slot of its own, or with a `wait` one that waits for its slot.
+
+        Raises what `Attachment.open` raises.
+        """
+        snapshot = self.snapshots.find(snapshot_id, environment) if snapshot_id else None
+        registered = self._find_environment(
+            environment if snapshot is None else snapshot.environment
+        )
         counted = self.metrics.environments[registered.spec.name]
+        session = Session(
+            registered,
+            self,
+            peer=peer,
+            shared_thread=shared_thread,
+            on_lost=on_lost,
+            queued=True,
+            snapshot=snapshot,
+        )
         try:
             if self._drain.is_set():
-                raise DrainingError("the server is about to stop and opens no sessions")
-            self._take_slot(registered.spec)
+                raise capacity.draining()
+            if wait is not None:
+                self._slots.enter(session, wait, holder)
+            else:
+                self._slots.take(registered.spec)
+                session.admit()
         except OpenEnvError as error:
             counted.errors[error.reason] += 1
             raise
-        counted.opened += 1
-        session = Session(registered, self, peer=peer, shared_thread=shared_thread, on_lost=on_lost)
         self._sessions[session.id] = session
         limit_s = registered.session_timeout_s if idle_timeout_s is None else idle_timeout_s
         if limit_s is not None:
             session.watch_idle(limit_s)
         return session
+
+    def keep_waiting(self, session: Session, wait: Wait, holder: Holder) -> None:
+        """Has a session that waits keep its place although another connection asks for it now."""
+        self._slots.move(session, wait, holder)
 
     def find(self, session_id: str) -> SessionPort:
         """Returns a live session. Raises `SessionNotFoundError`."""
@@ -238,10 +268,21 @@ class SessionManager:
         """
         self._find_session(session_id).end(error, cause="ended by an operator")
 
-    def drain(self) -> int:
-        """Takes no new sessions and episodes from now on. Returns the number of live sessions."""
+    def drain(self, limit_s: float | None = None) -> int:
+        """Takes no new sessions and episodes from now on. Returns the number of live sessions.
+
+        `limit_s` is what those under way are told that they have.
+        """
+        if limit_s is not None:
+            self._drain_due = self.clock.time() + limit_s
         self._drain.set()
+        self._slots.refuse_all(capacity.draining())
         return len(self._sessions)
+
+    @property
+    def drain_remaining_s(self) -> float | None:
+        """How long those under way have still; `None` if that was not said."""
+        return None if self._drain_due is None else max(0.0, self._drain_due - self.clock.time())
 
     @property
     def draining(self) -> bool:
@@ -284,19 +325,6 @@ class SessionManager:
             return nullcontext()
         return self._turns.setdefault(spec.name, asyncio.Lock())
 
-    def _take_slot(self, spec: EnvironmentSpec) -> None:
-        limit = spec.session_limit
-        if self._taken[spec.name] >= limit:
-            self.windows.evict(spec.name)
-        active = self._taken[spec.name]  # one less, if that had nothing to close
-        if active >= limit:
-            raise SessionCapacityError(
-                f"Server at capacity: {active}/{limit} sessions active. "
-                "Cannot accept new connections.",
-                metadata={"active_sessions": str(active), "max_sessions": str(limit)},
-            )
-        self._taken[spec.name] += 1
-
     # What sessions need (`session.Home`)
 
     def house(self, session: Session) -> House:
@@ -328,12 +356,16 @@ class SessionManager:
         """Notes that a session has ended, though a call of it may still run on a worker."""
         self._sessions.pop(session.id, None)
         self._transient.discard(session)
-        self.windows.ended(session)
         spec = session.spec
+        if session.queued:
+            self.windows.revoke(session)
+            self._slots.leave(session)
+            return
+        self.windows.ended(session)
 
         def free_slot() -> None:
             if not session.transient:
-                self._taken[spec.name] -= 1
+                self._slots.free(spec)
 
         # Where instances must not live side by side, the slot stays taken while a call runs on.
         waits = stuck_on is not None and not spec.concurrent_sessions

@@ -9,6 +9,7 @@ from typing import Any
 from openenv_grpc.engine.clock import Timer
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
+from openenv_grpc.sessions import UnderWay
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +30,16 @@ class Pending:
     deadline: Timer | None = None
     respite: Timer | None = None
     """After which its session is given up, if it still runs then."""
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it stands in its session's sequence."""
+        return self.operation is not None and bool(self.operation.request_id)
+
+    def under_way(self, now: float) -> UnderWay:
+        """Tells how long it has taken."""
+        number = 0 if self.operation is None else self.operation.request_id or 0
+        return UnderWay(number, now - self.arrived_at)
 
     def stop_deadline(self) -> None:
         """Forgets the deadline."""

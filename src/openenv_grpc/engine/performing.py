@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from openenv_grpc.engine.instance import Instance, Prepared, no_such_method
+from openenv_grpc.engine.agent_side import Prepared
+from openenv_grpc.engine.instance import Instance, no_such_method
+from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -18,6 +20,7 @@ from openenv_grpc.errors import (
     InvalidArgumentsError,
     NotSupportedError,
     OpenEnvError,
+    ResourceNotFoundError,
     TaskNotFoundError,
     ToolNotFoundError,
     UnserializableResultError,
@@ -33,6 +36,7 @@ PASSED_ON = (
     InvalidActionError,
     InvalidArgumentsError,
     NotSupportedError,
+    ResourceNotFoundError,
     TaskNotFoundError,
     ToolNotFoundError,
     UnserializableResultError,
@@ -89,6 +93,16 @@ class Performer:
     ) -> bytes:
         try:
             return operation.codec.write(operation, complete(value), self._spec)
+        except UnserializableResultError as error:
+            logger.error(
+                "result cannot be sent session_id=%s environment=%s operation=%s type=%s: %s",
+                self._session_id,
+                self._spec.name,
+                operation.kind.value,
+                type(value).__name__,
+                error.message,
+            )
+            raise
         except OpenEnvError:
             raise
         except Exception as error:  # serializers of an observation class may raise anything
@@ -118,7 +132,7 @@ class Performer:
                 effect=effect,
                 metadata={"environment": name},
             )
-        kind, text = type(error).__name__, _text_of(error)
+        kind, text = type(error).__name__, text_of(error)
         return EnvironmentFailedError(
             f"{kind}: {text}",
             effect=effect,
@@ -148,10 +162,3 @@ class Performer:
             self._spec.name,
             exc_info=error,
         )
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # the author's own `__str__` may fail too
-        return "its text cannot be told"

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import Shape
+from openenv_grpc.engine.buildable import check_buildable
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
 from openenv_grpc.serialization import ActionReader
@@ -23,13 +24,21 @@ from openenv_grpc.types import Action, Budgets
 DEFAULT_SESSIONS = 256
 """Sessions of an environment that supports several, if nobody says otherwise."""
 
+LEAST_CLOSE_TIMEOUT_S = 10.0
+"""How long an environment's `close` is waited for, unless a setting says otherwise, or its class
+that it may take longer."""
+
 REFERENCE_TYPES = "openenv.core.env_server.types"
 REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """How sessions are run. Times are in seconds."""
+    """How sessions are run. Times are in seconds.
+
+    Raises:
+        ConfigurationError: a limit of the queue is below 0.
+    """
 
     max_sessions: int | None = None
     """Sessions of an environment whose definition does not say; see `EnvironmentDefinition`."""
@@ -37,8 +46,9 @@ class EngineSettings:
     """How long a session may idle; `None` for ever."""
     stuck_grace_s: float = 10.0
     """How long a call on a thread may run on past its deadline before its session is given up."""
-    close_timeout_s: float = 10.0
-    """How long an environment's `close` is waited for."""
+    close_timeout_s: float | None = None
+    """How long an environment's `close` is waited for; `None` takes its class's word, and 10 where
+    that says nothing, or less."""
     max_operations_per_session: int = 16
     """Operations in flight in one session; further ones are refused."""
     redact_errors: bool = False
@@ -53,10 +63,34 @@ class EngineSettings:
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0
     """How long a detached session keeps its slot although somebody else wants it."""
+    queue_timeout_s: float = 300.0
+    """The longest time for which an opening waits for a slot."""
+    max_queued: int = 1_024
+    """Openings that may wait at once; 0 refuses at once where no slot is free."""
+    queue_beat_s: float = 5.0
+    """How often an opening that waits is told its place."""
+    hold_and_wait_grace_s: float = 10.0
+    """How long a connection may leave all slots idle that its own openings wait for."""
     max_kept_records: int = 1_000
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
     """Answers of ended sessions that are kept, all together."""
+    max_snapshots: int = 1_000
+    """Snapshots that are kept; past it the one that was not used for longest is dropped. With 0
+    there are none."""
+    max_snapshot_bytes: int = 256 * 2**20
+    """What they may take, all together."""
+
+    def __post_init__(self) -> None:
+        limits = {
+            "queue_timeout_s": self.queue_timeout_s,
+            "max_queued": self.max_queued,
+            "detached_grace_s": self.detached_grace_s,
+            "hold_and_wait_grace_s": self.hold_and_wait_grace_s,
+        }
+        for name, limit in limits.items():
+            if not limit >= 0:
+                raise ConfigurationError(f"{name} is at least 0, not {limit!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +103,8 @@ class RegisteredEnvironment:
     cls: type | None
     """Its class, if that is known before one is built."""
     session_timeout_s: float | None
+    close_timeout_s: float
+    """How long its `close` is waited for."""
     tool_actions: Mapping[str, type[BaseModel]] | None
     """The actions by which tools are listed and called, where they are steps in disguise."""
     single_thread: bool
@@ -83,7 +119,7 @@ def register_all(
 
     Raises:
         TypeError: a factory builds no environment.
-        ConfigurationError: two have the same name, or there is none.
+        ConfigurationError: two have the same name, there is none, or one can never be built.
         ConcurrencyConfigurationError: more sessions are asked for than a class supports.
     """
     registered: dict[str, RegisteredEnvironment] = {}
@@ -100,7 +136,11 @@ def register_all(
 
 
 def register(definition: EnvironmentDefinition, settings: EngineSettings) -> RegisteredEnvironment:
-    """Checks and describes an environment."""
+    """Checks and describes an environment.
+
+    Raises:
+        ConfigurationError: it can never be built, or a setting makes no sense.
+    """
     factory = definition.factory
     if not callable(factory):
         raise TypeError(
@@ -109,6 +149,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         )
     name = definition.name or adapt.environment_name(factory)
     cls = adapt.factory_class(factory)
+    check_buildable(factory, cls)
     asked = _asked_sessions(definition, settings)
     shape = None if cls is None else adapt.shape_of(cls)
     if shape is None and asked is not None and asked > 1:
@@ -122,6 +163,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         shape,
         session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
         isolation=_isolation(definition, settings, shape),
+        snapshots=shape is not None and shape.can_be_saved and settings.max_snapshots > 0,
     )
     timeout_s = definition.session_timeout_s
     return RegisteredEnvironment(
@@ -130,10 +172,17 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         factory=factory,
         cls=cls,
         session_timeout_s=settings.session_timeout_s if timeout_s is None else timeout_s,
+        close_timeout_s=_close_timeout_s(spec, settings),
         tool_actions=tool_action_types(definition.action_type),
         single_thread=shape is not None and shape.single_thread,
         default_metadata=cls is not None and shape is not None and shape.default_metadata,
     )
+
+
+def _close_timeout_s(spec: EnvironmentSpec, settings: EngineSettings) -> float:
+    if settings.close_timeout_s is not None:
+        return settings.close_timeout_s
+    return max(LEAST_CLOSE_TIMEOUT_S, spec.budgets.close_s or 0.0)
 
 
 def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings) -> int | None:
@@ -185,6 +234,7 @@ def _describe(
     *,
     session_limit: int,
     isolation: str,
+    snapshots: bool,
 ) -> EnvironmentSpec:
     has_tools = shape is not None and shape.has_tools
     return EnvironmentSpec(
@@ -202,6 +252,7 @@ def _describe(
         has_tools=has_tools,
         mcp_style=not has_tools and tool_action_types(definition.action_type) is not None,
         has_tasks=shape is not None and bool(shape.tasks),
+        snapshots=snapshots,
         budgets=Budgets() if shape is None else shape.budgets,
     )
 

@@ -17,18 +17,30 @@ from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation, Reply
-from openenv_grpc.sessions import CancelEffect, Resume, SessionInfo, SessionPort
+from openenv_grpc.sessions import (
+    CancelEffect,
+    Resume,
+    SessionInfo,
+    SessionPort,
+    UnderWay,
+    Watch,
+)
 
 
 class Hold:
     """One connection's hold on a session that may outlive it. Implements `SessionPort`."""
 
     def __init__(
-        self, session: Session, on_lost: OnLost | None, forget: Callable[[SessionPort], None]
+        self,
+        session: Session,
+        on_lost: OnLost | None,
+        forget: Callable[[SessionPort], None],
+        watch: Watch | None = None,
     ) -> None:
         self.session = session
         self.forget = forget
         """Has its connection know it no more: there is nothing left to let go."""
+        self.watch = watch
         self._on_lost = on_lost
         self._over: OpenEnvError | None = None  # why nothing goes through any more
 
@@ -71,6 +83,10 @@ class Hold:
         """See `SessionPort`."""
         if self._over is None:
             self.session.acknowledge(request_id)
+
+    def under_way(self) -> list[UnderWay]:
+        """See `SessionPort`."""
+        return [] if self._over else self.session.under_way()
 
     def info(self) -> SessionInfo:
         """See `SessionPort`."""
@@ -167,7 +183,7 @@ class Windows:
             last.fence()
         if not session.is_over:
             claim.stop_timer()
-            session.attach(hold.lost, peer=peer)
+            session.attach(hold.lost, peer=peer, watch=hold.watch)
 
     def detach(self, hold: Hold) -> None:
         """Lets a session wait to be taken up again; ends it once its window has passed."""
@@ -181,17 +197,40 @@ class Windows:
             claim.detached_at = self._clock.time()
             claim.timer = self._clock.call_later(claim.window_s, self._pass, claim)
 
-    def evict(self, environment: str) -> None:
-        """Ends the session that has been detached for longest, if that is long enough."""
+    def evict(self, environment: str) -> bool:
+        """Ends the session that has been detached for longest, if that is long enough.
+
+        Tells whether there was one.
+        """
+        longest = self._longest_detached(environment)
         due = self._clock.time() - self._settings.detached_grace_s
-        waiting = [
+        if longest is None or longest.detached_at > due:
+            return False
+        longest.session.end(verdicts.evicted(), cause="its slot was needed")
+        return True
+
+    def evictable_at(self, environment: str) -> float:
+        """Tells when the next detached session may be ended for its slot; infinity for never."""
+        longest = self._longest_detached(environment)
+        if longest is None:
+            return float("inf")
+        return longest.detached_at + self._settings.detached_grace_s
+
+    def _longest_detached(self, environment: str) -> _Claim | None:
+        waiting = (
             claim
             for claim in self._by_id.values()
-            if claim.waits and claim.detached_at <= due and claim.session.spec.name == environment
-        ]
-        if waiting:
-            longest = min(waiting, key=attrgetter("detached_at"))
-            longest.session.end(verdicts.evicted(), cause="its slot was needed")
+            if claim.waits and claim.session.spec.name == environment
+        )
+        return min(waiting, key=attrgetter("detached_at"), default=None)
+
+    def revoke(self, session: Session) -> None:
+        """Leaves the key of a session free that was never opened."""
+        claim = self._by_id.get(session.id)
+        if claim is not None:
+            if claim.hold is not None:
+                claim.hold.forget(claim.hold)
+            self._forget(claim)
 
     def ended(self, session: Session) -> None:
         """Keeps what is left of a session that has ended, for its window."""

@@ -16,18 +16,30 @@ from openenv_grpc.engine.housing import House
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
+from openenv_grpc.engine.saving import restoring, saving
+from openenv_grpc.engine.snapshots import Snapshot, Snapshots
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
+from openenv_grpc.engine.witnessing import witnessed
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
-from openenv_grpc.sessions import CancelEffect, SessionInfo, SessionPort, SessionState
+from openenv_grpc.sessions import (
+    CancelEffect,
+    SessionInfo,
+    SessionPort,
+    SessionState,
+    UnderWay,
+    Watch,
+)
 
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[SessionPort, OpenEnvError], None]
+Used = Callable[[Pending, Operation, Outcome | BaseException], None]
+"""Called with what came of using the environment."""
 
 
 class Home(Protocol):
@@ -46,6 +58,11 @@ class Home(Protocol):
     @property
     def metrics(self) -> Metrics:
         """What is counted."""
+        ...
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What sessions have saved."""
         ...
 
     @property
@@ -86,6 +103,8 @@ class Session:
         shared_thread: SharedThread | None = None,
         on_lost: OnLost | None = None,
         transient: bool = False,
+        queued: bool = False,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.id = str(uuid.uuid4())
         self.registered = registered
@@ -94,7 +113,11 @@ class Session:
         self.idle_timeout_s: float | None = None
         self.transient = transient
         """Whether it lives for one request and is listed nowhere."""
+        self.queued = queued
+        """Whether it has no slot: until `admit`, or for ever."""
         self.on_lost = on_lost
+        self.watch: Watch | None = None
+        """Who is told of its tool calls, if anybody is."""
         self.peer = peer
         """Who is attached; empty if nobody is."""
         self.resume_window_s: float | None = None
@@ -105,9 +128,12 @@ class Session:
         self._home = home
         self._clock = home.clock
         self._counted = home.metrics.environments[registered.spec.name]
-        self._turns = Turns(self, registered.spec, home.settings, home.clock, self._counted)
+        self._turns = Turns(
+            self, registered.spec, home.settings, home.clock, self._counted, held=queued
+        )
         self._housing = home.house(self)
-        self._state = SessionState.OPENING
+        self._state = SessionState.QUEUED if queued else SessionState.OPENING
+        self._snapshot = snapshot  # until the environment goes on from it
         self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
         self._cause = ""
@@ -158,7 +184,22 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
+        if self.watch is not None and _is_an_agents(operation):
+            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused)
+
+    def _tell(self, event: bytes) -> None:
+        if self.watch is not None:  # whoever watches by now
+            self.watch.tell(event)
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists its numbered operations, oldest first; none while it waits for a slot."""
+        if self.queued:
+            return []
+        closing = self._closing  # which its turn has come to already
+        if closing is None or closing.answered or not closing.is_numbered:
+            return self._turns.under_way()
+        return [closing.under_way(self._clock.time()), *self._turns.under_way()]
 
     def cancel(self, request_id: int) -> CancelEffect:
         """Cancels a numbered operation that has no reply yet."""
@@ -208,15 +249,24 @@ class Session:
         """Size of the answers that it keeps."""
         return self._turns.ledger.kept_bytes
 
-    def attach(self, on_lost: OnLost, *, peer: str) -> None:
+    def attach(self, on_lost: OnLost, *, peer: str, watch: Watch | None = None) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False
+        self.watch = watch
         self._turns.idle_since = self._clock.time()
         self._home.watch_idle(self)
+
+    def admit(self) -> None:
+        """Notes that it has a slot, and does what was asked of it so far."""
+        self.queued = False
+        self._state = SessionState.OPENING
+        self._counted.opened += 1
+        self._turns.release()
 
     def detach(self) -> None:
         """Notes that nobody holds it. What was asked of it is done all the same."""
         self.on_lost, self.peer, self.is_detached = None, "", True
+        self.watch = None
 
     def watch_idle(self, limit_s: float) -> None:
         """Has the session end once it idles for too long."""
@@ -251,13 +301,19 @@ class Session:
         elif operation.kind is Kind.CLOSE:
             self._closing = pending
             self.end(verdicts.closed(), cause="closed by its client")
+        elif operation.kind is Kind.SNAPSHOT:
+            self._turns.running = pending
+            self._use(pending, saving(), self._saved)
         else:
             self._turns.running = pending
-            pending.task = self._housing.start(operation)
-            if pending.task is None:
-                self._housing.run(operation, partial(self._performed, pending))
-            else:
-                pending.task.add_done_callback(partial(self._task_done, pending, operation))
+            self._use(pending, operation, self._performed)
+
+    def _use(self, pending: Pending, operation: Operation, done: Used) -> None:
+        pending.task = self._housing.start(operation)
+        if pending.task is None:
+            self._housing.run(operation, partial(done, pending))
+        else:
+            pending.task.add_done_callback(partial(self._task_done, pending, operation, done))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -270,6 +326,10 @@ class Session:
         """Ends the session since what runs does not end."""
         if self._turns.running is pending:
             self._begin_end(verdicts.stuck(), cause="stuck", limit_s=0)
+
+    def forgo(self) -> None:
+        """Ends the session: its opening is wanted no more, as whoever waits has been told."""
+        self._begin_end(verdicts.closed(), cause="not opened", told=True)
 
     def _performed(
         self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
@@ -287,14 +347,22 @@ class Session:
         self,
         pending: Pending,
         operation: Operation,
+        done: Used,
         task: asyncio.Task[Outcome | BaseException],
     ) -> None:
         if task.cancelled():
             error = verdicts.cancelled(Effect.UNKNOWN)
             content = operation.codec.write_error(operation, error, self.spec)
-            self._performed(pending, operation, (content, error))
+            done(pending, operation, (content, error))
         else:
-            self._performed(pending, operation, task.result())
+            done(pending, operation, task.result())
+
+    def _saved(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
+        operation = pending.operation
+        assert operation is not None  # a snapshot that somebody asked for
+        if isinstance(outcome, tuple) and not pending.answered:
+            outcome = self._home.snapshots.answer(operation, outcome, self.spec)
+        self._performed(pending, operation, outcome)
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
@@ -307,14 +375,30 @@ class Session:
     # Its beginning
 
     def _settled(self, pending: Pending, error: BaseException | None) -> None:
+        if error is None and self._snapshot is not None and not self.is_over:
+            self._use(pending, restoring(self._snapshot.content), self._restored)
+            return
+        if error is None:
+            self._stands(pending, None)
+            return
+        redact = self._home.settings.redact_errors
+        self._stands(pending, verdicts.not_built(self.spec.factory_name, error, redact=redact))
+
+    def _restored(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
+        self._snapshot = None
+        error = outcome[1] if isinstance(outcome, tuple) else outcome
+        self._stands(pending, None if error is None else verdicts.not_restored(error))
+
+    def _stands(self, pending: Pending, failure: OpenEnvError | None) -> None:
+        """Has the session begin, or end with a failure."""
         pending.stop_timers()
         try:
             if self.is_over:
                 return
-            if error is None:
+            if failure is None:
                 self._opened(pending)
             else:
-                self._not_opened(pending, error)
+                self._not_opened(pending, failure)
         finally:
             self._turns.rest()
 
@@ -331,12 +415,13 @@ class Session:
             content = operation.codec.write(operation, opened, self.spec)
             self._turns.answer(pending, content, None)
 
-    def _not_opened(self, pending: Pending, error: BaseException) -> None:
-        name = self.spec.factory_name
+    def _not_opened(self, pending: Pending, failure: OpenEnvError) -> None:
         logger.error(
-            "environment not built session_id=%s factory=%s", self.id, name, exc_info=error
+            "environment not built session_id=%s factory=%s",
+            self.id,
+            self.spec.factory_name,
+            exc_info=failure.__cause__,
         )
-        failure = verdicts.not_built(name, error)
         told = pending.operation is not None and not pending.answered
         if not pending.answered:
             self._turns.fail(pending, failure)
@@ -373,7 +458,7 @@ class Session:
             self._housing.vacate()
             self._finish(None)
         else:
-            limit_s = self._home.settings.close_timeout_s if limit_s is None else limit_s
+            limit_s = self.registered.close_timeout_s if limit_s is None else limit_s
             self._cleaning = asyncio.get_running_loop().create_task(self._clean_up(limit_s))
 
     async def _clean_up(self, limit_s: float) -> None:
@@ -381,7 +466,7 @@ class Session:
         rests = await self._turns.comes_to_rest(limit_s)
         if rests or (running is not None and running.task is not None):
             try:
-                async with asyncio.timeout(self._home.settings.close_timeout_s):
+                async with asyncio.timeout(self.registered.close_timeout_s):
                     await self._housing.close()
                 stuck_on = None
             except TimeoutError:
@@ -397,7 +482,7 @@ class Session:
         if stuck_on is None:
             self._housing.forget()
         steps = self._housing.books.total_steps
-        if not self.transient:
+        if not (self.transient or self.queued):
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
         self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
@@ -410,3 +495,8 @@ class Session:
 
     def _log(self, event: str, *facts: object) -> None:
         logger.log(logging.DEBUG if self.transient else logging.INFO, event, self.id, *facts)
+
+
+def _is_an_agents(operation: Operation) -> bool:
+    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
+    return operation.kind is Kind.CALL_TOOL and operation.request_id is None

@@ -15,8 +15,8 @@ from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
-from openenv_grpc.operations import Deliver, Operation, Reply
-from openenv_grpc.sessions import CancelEffect
+from openenv_grpc.operations import Deliver, Kind, Operation, Reply
+from openenv_grpc.sessions import CancelEffect, UnderWay
 
 
 class Performer(Protocol):
@@ -34,6 +34,10 @@ class Performer(Protocol):
         """Notes that what runs does not end although its time is over."""
         ...
 
+    def forgo(self) -> None:
+        """Ends the session: its opening is wanted no more."""
+        ...
+
 
 class Turns:
     """What has come in and is not over: in order, numbered, with deadlines."""
@@ -45,6 +49,8 @@ class Turns:
         settings: EngineSettings,
         clock: Clock,
         counted: EnvironmentMetrics,
+        *,
+        held: bool = False,
     ) -> None:
         self.ledger = Ledger()
         self.running: Pending | None = None
@@ -59,7 +65,14 @@ class Turns:
         self._queue: deque[Pending] = deque()
         self._in_flight = 0
         self._advancing = False
+        self._held = held  # nothing is started yet
         self._rest: asyncio.Future[None] | None = None
+
+    def under_way(self) -> list[UnderWay]:
+        """Lists the numbered operations that have no answer yet, oldest first."""
+        waiting = self._queue if self.running is None else (self.running, *self._queue)
+        now = self._clock.time()
+        return [each.under_way(now) for each in waiting if each.is_numbered and not each.answered]
 
     @property
     def is_idle(self) -> bool:
@@ -109,9 +122,14 @@ class Turns:
                 f"{limit} operations of this session are in flight; wait for an outcome first"
             )
 
+    def release(self) -> None:
+        """Starts what is next, from now on."""
+        self._held = False
+        self._advance()
+
     def _advance(self) -> None:
         """Starts what is next. An inline worker answers from within, which must not nest."""
-        if self._advancing:
+        if self._advancing or self._held:
             return
         self._advancing = True
         try:
@@ -184,8 +202,7 @@ class Turns:
         """Cancels the operation that matches, if it has no answer yet."""
         for pending in self._queue:
             if pending.operation is not None and matches(pending.operation):
-                self._queue.remove(pending)
-                self.fail(pending, verdicts.cancelled(Effect.NONE))
+                self._drop(pending, verdicts.cancelled(Effect.NONE))
                 return CancelEffect.DROPPED
         running = self.running
         if running is None or running.answered:
@@ -197,7 +214,7 @@ class Turns:
             return CancelEffect.STOPPED
         if self._performer.kill(running):
             return CancelEffect.STOPPED
-        self.fail(running, verdicts.cancelled(Effect.UNKNOWN))
+        self._abandon(running, verdicts.cancelled(Effect.UNKNOWN))
         return CancelEffect.RUNS_ON
 
     def withdraw(self, operation: Operation) -> CancelEffect:
@@ -213,11 +230,22 @@ class Turns:
         if pending.answered or operation is None:
             return
         if pending in self._queue:
-            self._queue.remove(pending)
-            self.fail(pending, verdicts.expired(operation, Effect.NONE))
+            self._drop(pending, verdicts.expired(operation, Effect.NONE))
         else:
             self._stop(pending)
             self.fail(pending, verdicts.expired(operation, Effect.UNKNOWN))
+
+    def _drop(self, pending: Pending, error: OpenEnvError) -> None:
+        self._queue.remove(pending)
+        self._abandon(pending, error)
+
+    def _abandon(self, pending: Pending, error: OpenEnvError) -> None:
+        """Answers what nobody waits for any more. Without an opening there is no session."""
+        opens = pending.operation is not None and pending.operation.kind is Kind.OPEN
+        error.session_lost = error.session_lost or opens
+        self.fail(pending, error)
+        if opens:
+            self._performer.forgo()
 
     def _stop(self, pending: Pending) -> None:
         """Stops what runs, if it can be stopped, and gives it a last respite."""

@@ -17,6 +17,7 @@ SERVICE = "openenv_grpc.v1.AdminService"
 
 _STATES = {
     SessionState.OPENING: admin_pb2.SESSION_STATE_OPENING,
+    SessionState.QUEUED: admin_pb2.SESSION_STATE_QUEUED,
     SessionState.READY: admin_pb2.SESSION_STATE_READY,
     SessionState.RUNNING: admin_pb2.SESSION_STATE_RUNNING,
     SessionState.DETACHED: admin_pb2.SESSION_STATE_DETACHED,

@@ -10,10 +10,10 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.serialization import dump_json
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import method
-from openenv_grpc.sessions import SessionHost
+from openenv_grpc.sessions import SessionHost, SessionState
 from openenv_grpc.types import EnvironmentMetadata
 from openenv_grpc.v1 import catalog_pb2
-from openenv_grpc.wire.durations import fill_duration
+from openenv_grpc.wire.budgets import fill_budgets
 
 SERVICE = "openenv_grpc.v1.CatalogService"
 
@@ -73,11 +73,13 @@ class CatalogMethods:
         message.state_schema_json = dump_json(spec.schemas["state"]).decode()
         message.session_limit = spec.session_limit
         message.session_count = sum(
-            session.environment == spec.name for session in self._host.sessions()
+            session.environment == spec.name and session.state is not SessionState.QUEUED
+            for session in self._host.sessions()
         )
         message.mode = spec.mode.value
         _fill_capabilities(message.capabilities, spec)
-        _fill_budgets(message.budgets, spec)
+        message.budgets.SetInParent()
+        fill_budgets(message.budgets, spec.budgets)
         for protocol, uri in self._doors(spec.name):
             message.doors.add(protocol=protocol, uri=uri)
 
@@ -86,16 +88,6 @@ def _fill_capabilities(message: catalog_pb2.Capabilities, spec: EnvironmentSpec)
     message.concurrent_sessions = spec.concurrent_sessions
     message.tools = spec.has_tools
     message.tasks = spec.has_tasks
+    message.snapshots = spec.snapshots
     message.requires_reset = spec.requires_reset
     message.isolation = spec.isolation
-
-
-def _fill_budgets(message: catalog_pb2.Budgets, spec: EnvironmentSpec) -> None:
-    message.SetInParent()
-    for seconds, field in (
-        (spec.budgets.reset_s, message.reset_timeout),
-        (spec.budgets.step_s, message.step_timeout),
-        (spec.budgets.close_s, message.close_timeout),
-    ):
-        if seconds is not None:
-            fill_duration(field, seconds)

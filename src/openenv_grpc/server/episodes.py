@@ -18,7 +18,7 @@ from openenv_grpc.errors import (
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.server.aborting import Context
 from openenv_grpc.server.methods import raw_method, time_for
-from openenv_grpc.sessions import SessionHost, SessionPort, ask
+from openenv_grpc.sessions import SessionHost, SessionPort, Wait, ask
 from openenv_grpc.stream import digest
 from openenv_grpc.v1 import episode_pb2
 from openenv_grpc.wire.durations import read_duration
@@ -51,6 +51,9 @@ async def _open(
     idle_timeout_s = None
     if request.HasField("idle_timeout"):
         idle_timeout_s = read_duration(request.idle_timeout, what="idle_timeout")
+    queue_timeout_s = None
+    if request.HasField("queue_timeout"):
+        queue_timeout_s = read_duration(request.queue_timeout, what="queue_timeout", least_s=0)
     answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def deliver(reply: Reply) -> None:
@@ -70,6 +73,7 @@ async def _open(
             context=access.grant_of(host) if request.agent_access else None,
         ),
         deliver=deliver,
+        wait=Wait(timeout_s=queue_timeout_s),
     )
     try:
         return (await answered).written()

@@ -1,7 +1,16 @@
 """One `Connect` stream over any source and sink of messages."""
 
 from openenv_grpc.stream.incoming import digest
+from openenv_grpc.stream.limits import PROGRESS_INTERVAL_S, Duplex, StreamLimits
 from openenv_grpc.stream.outbox import Outbox, frame
-from openenv_grpc.stream.serving import Duplex, StreamLimits, serve_stream
+from openenv_grpc.stream.serving import serve_stream
 
-__all__ = ["Duplex", "Outbox", "StreamLimits", "digest", "frame", "serve_stream"]
+__all__ = [
+    "PROGRESS_INTERVAL_S",
+    "Duplex",
+    "Outbox",
+    "StreamLimits",
+    "digest",
+    "frame",
+    "serve_stream",
+]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.operations import Kind, Operation
-from openenv_grpc.sessions import Resume
+from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import ConnectCodec
@@ -18,7 +18,10 @@ _KINDS = {
     "reset_episode": Kind.RESET,
     "get_state": Kind.STATE,
     "evaluate": Kind.EVALUATE,
+    "snapshot": Kind.SNAPSHOT,
     "close": Kind.CLOSE,
+    "list_tools": Kind.LIST_TOOLS,
+    "call_tool": Kind.CALL_TOOL,
 }
 _CODEC = ConnectCodec()
 
@@ -51,14 +54,23 @@ def digest(arm: str, content: bytes) -> bytes:
     return arm.encode() + b"\0" + content
 
 
-_NOT_OFFERED: dict[str, Callable[[session_pb2.Open], bool]] = {
-    "group": lambda message: bool(message.group),
-    "group_size": lambda message: message.group_size != 0,
-    "queue_timeout": lambda message: message.HasField("queue_timeout"),
-    "snapshot_id": lambda message: bool(message.snapshot_id),
-    "progress": lambda message: message.progress,
-    "events": lambda message: message.events,
-}
+def read_open(
+    message: session_pb2.Operation, tell: Callable[[QueuePlace], None]
+) -> tuple[Operation, Resume | None, Wait]:
+    """Makes an operation of an `open`; tells how its session outlives its stream, and how it waits.
+
+    `tell` is for those who asked for progress.
+
+    Raises:
+        InvalidRequestError: it makes no sense.
+    """
+    try:
+        resume = read_resume(message.open)
+        wait = read_wait(message.open, tell)
+        return read_operation(message, "open"), resume, wait
+    except OpenEnvError as error:
+        error.session_lost = True  # it was not opened
+        raise
 
 
 def read_resume(message: session_pb2.Open) -> Resume | None:
@@ -67,28 +79,36 @@ def read_resume(message: session_pb2.Open) -> Resume | None:
     if not key and not has_window:
         return None
     if not key or not has_window:
-        raise InvalidRequestError(
-            "resume_window and resume_key go together; send both or none", session_lost=True
-        )
+        raise InvalidRequestError("resume_window and resume_key go together; send both or none")
     if len(key) not in RESUME_KEY_LENGTHS:
         raise InvalidRequestError(
             f"a resume_key is a secret of {RESUME_KEY_LENGTHS.start} to "
-            f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}",
-            session_lost=True,
+            f"{RESUME_KEY_LENGTHS.stop - 1} characters, not of {len(key)}"
         )
     window_s = message.resume_window.ToNanoseconds() / 1e9
     if window_s <= 0:
         raise InvalidRequestError(
-            "a resume_window is longer than 0; leave it and the resume_key out for none",
-            session_lost=True,
+            "a resume_window is longer than 0; leave it and the resume_key out for none"
         )
     return Resume(key=key, window_s=window_s)
 
 
-def refuse_what_is_not_offered(message: session_pb2.Open) -> None:
-    """Raises `NotSupportedError` for what the server's features do not name."""
-    for name, asked in _NOT_OFFERED.items():
-        if asked(message):
-            raise NotSupportedError(
-                f"this server does not offer {name}; open without it", session_lost=True
-            )
+def read_wait(message: session_pb2.Open, tell: Callable[[QueuePlace], None]) -> Wait:
+    """Reads how an `open` waits for a slot; `tell` is for those who asked for progress.
+
+    Raises:
+        InvalidRequestError: it makes no sense.
+    """
+    if bool(message.group) != (message.group_size > 0) or message.group_size < 0:
+        raise InvalidRequestError(
+            "group and a group_size of at least 1 go together; send both or none"
+        )
+    timeout_s = None
+    if message.HasField("queue_timeout"):
+        timeout_s = read_duration(message.queue_timeout, what="queue_timeout", least_s=0)
+    return Wait(
+        timeout_s=timeout_s,
+        group=message.group,
+        group_size=message.group_size or 1,
+        tell=tell if message.progress else None,
+    )

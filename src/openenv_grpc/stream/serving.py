@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -15,7 +13,6 @@ from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
-    NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
     ProtocolViolationError,
@@ -23,53 +20,40 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.operations import Deliver, Kind, Operation, Reply
-from openenv_grpc.sessions import Attachment, Resume, SessionHost, SessionPort
-from openenv_grpc.stream.incoming import (
-    read_operation,
-    read_resume,
-    refuse_what_is_not_offered,
+from openenv_grpc.sessions import (
+    Attachment,
+    QueuePlace,
+    Resume,
+    SessionHost,
+    SessionPort,
+    Wait,
+    Watch,
+)
+from openenv_grpc.stream.counting import check_count
+from openenv_grpc.stream.incoming import read_open, read_operation
+from openenv_grpc.stream.limits import (
+    DEFAULT_RECEIVE_BYTES,
+    MIN_RECEIVE_BYTES,
+    Duplex,
+    StreamLimits,
 )
 from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import status
-from openenv_grpc.wire.operations import failed_outcome
+from openenv_grpc.wire.operations import failed_outcome, queue_progress
 from openenv_grpc.wire.varints import varint
 
-DEFAULT_RECEIVE_BYTES = 4 * 2**20
-"""What a client takes that does not say how much."""
-
-FEATURES = ("evaluate", "resume", "agent_access")
-
-MIN_RECEIVE_BYTES = 1024
-"""What a client has to take, so that it can be told of errors."""
+FEATURES = (
+    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
+)  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
 
+OPENING_ID = 1
+"""The number of a session's first operation."""
+
 _FRAME_BYTES = 32  # more than what stands around an outcome in a message
-
-
-class Duplex(Protocol):
-    """Where messages come from and go to."""
-
-    async def read(self) -> bytes | None:
-        """Returns the next message; `None` at the end."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Sends a message. Raises `ConnectionError` if nobody is there any more."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLimits:
-    """How much a stream takes."""
-
-    max_receive_bytes: int = 100 * 2**20
-    max_unsent_bytes: int = 32 * 2**20
-    """Unsent outcomes past which no further operation is read."""
-    max_operations_per_session: int = 16
-    """Told to the client; the session enforces it."""
 
 
 async def serve_stream(
@@ -89,6 +73,7 @@ async def serve_stream(
 
     Raises:
         ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+        MessageTooLargeError: the client sent more operations in a message than the limits allow.
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
@@ -129,12 +114,20 @@ class _ServerStream:
         self._stopped = False
         self._reading: asyncio.Task[None] | None = None
         self._outcome_limit = DEFAULT_RECEIVE_BYTES - _FRAME_BYTES
+        self._unasked = Unasked(
+            host,
+            self._outbox,
+            interval_s=limits.progress_interval_s,
+            max_unsent_bytes=limits.max_unsent_bytes,
+        )
+        self._unasked.outcome_limit = self._outcome_limit
 
     async def run(self, duplex: Duplex) -> None:
         """Carries messages to the end of the stream. Raises what `serve_stream` raises."""
         failure: OpenEnvError | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
+                self._unasked.start(tasks)
                 self._reading = tasks.create_task(self._read_from(duplex))
                 tasks.create_task(self._write_to(duplex))
         except* OpenEnvError as failures:
@@ -164,6 +157,7 @@ class _ServerStream:
     async def _write_to(self, duplex: Duplex) -> None:
         while (data := await self._outbox.take()) is not None:
             await duplex.write(data)
+        self._unasked.stop()
 
     def _end(self) -> None:
         self._ended = True
@@ -174,6 +168,7 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
+        check_count(data, self._limits.max_operations_per_message)
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:
@@ -202,7 +197,9 @@ class _ServerStream:
             raise ProtocolViolationError(
                 f"max_receive_size_bytes is 0 or at least {MIN_RECEIVE_BYTES}, not {limit}"
             )
-        self._outcome_limit = limit - _FRAME_BYTES
+        self._outcome_limit = self._unasked.outcome_limit = limit - _FRAME_BYTES
+        if DRAINING in client.features:
+            self._unasked.tell_draining()
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
         response = session_pb2.ConnectResponse()
         hello = response.server
@@ -225,8 +222,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "snapshot":
-                raise NotSupportedError(f"this server does not offer {arm}")
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -234,12 +229,21 @@ class _ServerStream:
 
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
-        refuse_what_is_not_offered(operation.open)
-        resume = read_resume(operation.open)
-        opening = read_operation(operation, "open")
+        opening, resume, wait = read_open(operation, partial(self._tell_place, held))
         if operation.open.agent_access:
             opening.context = self._grant
-        self._start(held, operation.open.environment, opening, resume)
+        watch = self._unasked.watch(held.prefix) if operation.open.events else None
+        self._start(
+            held,
+            operation.open.environment,
+            wait,
+            opening,
+            resume=resume,
+            watch=watch,
+            snapshot_id=operation.open.snapshot_id,
+        )
+        if operation.open.progress and held.port is not None:
+            self._unasked.follow(held.prefix, held.port)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -251,8 +255,12 @@ class _ServerStream:
         self,
         held: _Held,
         environment: str,
+        wait: Wait,
         opening: Operation | None = None,
+        *,
         resume: Resume | None = None,
+        snapshot_id: str = "",
+        watch: Watch | None = None,
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         deliver = None if opening is None else self._deliver_to(held)
@@ -263,6 +271,9 @@ class _ServerStream:
                 deliver=deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
+                wait=wait,
+                snapshot_id=snapshot_id,
+                watch=watch,
             )
         except OpenEnvError as error:
             self._settle(held, held.pending)
@@ -283,7 +294,7 @@ class _ServerStream:
                     "one under a number of its own"
                 )
             held = _Held(0)
-            self._start(held, "")
+            self._start(held, "", Wait())
         port = held.port
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
@@ -294,9 +305,14 @@ class _ServerStream:
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach
         held.port = port = self._attachment.attach(
-            asked.session_id, asked.resume_key, on_lost=partial(self._lost, held)
+            asked.session_id,
+            asked.resume_key,
+            on_lost=partial(self._lost, held),
+            watch=self._unasked.watch(held.prefix) if asked.events else None,
         )
         self._hold(held)
+        if asked.progress:
+            self._unasked.follow(held.prefix, port)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
@@ -329,8 +345,12 @@ class _ServerStream:
             content = self._too_large(reply)
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
-            self._sessions.pop(held.number, None)
+            self._drop(held)
         self._settle(held, 1)
+
+    def _drop(self, held: _Held) -> None:
+        self._sessions.pop(held.number, None)
+        self._unasked.forget(held.prefix)
 
     def _too_large(self, reply: Reply) -> bytes:
         request_id = reply.operation.request_id or 0
@@ -344,16 +364,16 @@ class _ServerStream:
         )
         return failed_outcome(error, request_id=request_id)
 
+    def _tell_place(self, held: _Held, place: QueuePlace) -> None:
+        outcome = queue_progress(place, request_id=OPENING_ID)
+        self._outbox.put(frame(outcome, held.prefix))
+
     def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
+        self._unasked.lost(held.prefix, error)
         if error.session_lost:
-            self._sessions.pop(held.number, None)
-        outcome = session_pb2.Outcome()
-        outcome.event.event_time.GetCurrentTime()
-        status.encode_error(outcome.event.session_lost, error)
-        if outcome.ByteSize() > self._outcome_limit:
-            outcome.event.session_lost.Clear()
-            status.encode_brief_error(outcome.event.session_lost, error)
-        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+            self._drop(held)
+        else:
+            self._unasked.forget(held.prefix)
         if not error.session_lost:  # but held elsewhere, where its replies go
             self._settle(held, held.pending)
 

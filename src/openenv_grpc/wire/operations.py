@@ -15,15 +15,21 @@ from openenv_grpc.operations import (
     Operation,
     ResetArguments,
     Result,
+    Saved,
     StateRead,
     StepArguments,
     ToolCall,
+    ToolsListed,
 )
 from openenv_grpc.serialization import BESIDE, model_fields
-from openenv_grpc.types import JsonValue
+from openenv_grpc.sessions import QueuePlace
+from openenv_grpc.tools import ToolAnswer
+from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import large, payloads, status
+from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.durations import fill_duration
+from openenv_grpc.wire.tool_messages import fill_result, read_call, write_tool
 
 MAX_EPISODE_ID = 255
 
@@ -77,12 +83,16 @@ class ProtoCodec:
         return StepArguments(action=action, keywords=keywords, strict=True)
 
     def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
-        """Refuses: tools have a codec of their own."""
+        """Refuses."""
         raise InternalError("this codec reads no tool calls")
 
 
 class ConnectCodec(ProtoCodec):
     """Writes the `Outcome`s of a stream, without the session's number, which is the stream's."""
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Reads a `CallTool`."""
+        return read_call(operation.payload)
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes the outcome of an operation that went well."""
@@ -105,12 +115,20 @@ class ConnectCodec(ProtoCodec):
                 outcome.evaluate.SetInParent()
                 outcome.evaluate.rewards.update(result.rewards)
             case Opened():
-                fill_opened(outcome.open, operation, result)
+                fill_opened(outcome.open, operation, result, spec)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
+            case Saved():
+                outcome.snapshot.snapshot_id = result.snapshot_id
+                outcome.snapshot.size_bytes = result.size_bytes
             case Closed():
                 outcome.close.SetInParent()
                 outcome.close.step_count = result.step_count
+            case ToolsListed():
+                outcome.list_tools.SetInParent()
+                outcome.list_tools.tools.extend(map(write_tool, result.tools))
+            case ToolAnswer():
+                fill_result(outcome.call_tool.result, result)
             case _:
                 raise InternalError(f"a stream has no outcome for {type(result).__name__}")
         if apart:
@@ -131,6 +149,17 @@ def failed_outcome(
     """Writes an `Outcome` with an error, without the session's number."""
     outcome = session_pb2.Outcome(request_id=request_id, control_id=control_id)
     (status.encode_brief_error if brief else status.encode_error)(outcome.error, error)
+    return outcome.SerializeToString()
+
+
+def queue_progress(place: QueuePlace, *, request_id: int) -> bytes:
+    """Writes an `Outcome` that tells where an opening stands which waits for a slot."""
+    outcome = session_pb2.Outcome(request_id=request_id)
+    progress = outcome.progress
+    progress.queue_position = place.position
+    progress.session_limit = place.session_limit
+    fill_duration(progress.elapsed_time, place.waited_s)
+    fill_duration(progress.queue_timeout, place.limit_s)
     return outcome.SerializeToString()
 
 
@@ -155,7 +184,7 @@ class UnaryCodec(ProtoCodec):
                 fill_verdict(response, result)
             case Opened():
                 response = episode_pb2.OpenResponse()
-                fill_opened(response, operation, result)
+                fill_opened(response, operation, result, spec)
             case Closed():
                 response = episode_pb2.CloseResponse(step_count=result.step_count)
             case _:
@@ -174,10 +203,16 @@ def fill_opened(
     message: session_pb2.OpenResult | episode_pb2.OpenResponse,
     operation: Operation,
     result: Opened,
+    spec: EnvironmentSpec,
 ) -> None:
-    """Fills a session's names, and access for its agent if the door put a grant in `context`."""
+    """Fills a session's names, its budgets, and access for its agent.
+
+    That is minted if the door put a grant in `context`.
+    """
     message.session_id = result.session_id
     message.environment = result.environment
+    if spec.budgets != Budgets():
+        fill_budgets(message.budgets, spec.budgets)
     grant: Grant | None = operation.context
     if grant is not None:
         access = grant(result.session_id)

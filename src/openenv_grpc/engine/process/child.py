@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from openenv_grpc import lifeline
 from openenv_grpc.engine.process.frames import (
     SOCKET_BYTES,
     Frame,
@@ -55,8 +56,7 @@ class Tenant(Protocol):
 class Child:
     """A worker process, in a process group of its own.
 
-    A thread starts it, waits for its end, and then ends what is left of its group. So the thread
-    lives as long as the process, as the signal that tells it of its parent's death demands.
+    A thread starts it, waits for its end, and then ends what is left of its group.
     """
 
     def __init__(self, recipe: bytes, gone: Callable[[Child], None]) -> None:
@@ -74,7 +74,7 @@ class Child:
         self._reader = FrameReader(self._file)
         self._frames: deque[Frame] = deque()
         self._socket, self._far_socket = socket.socketpair()
-        self._far_pipe, self._pipe = os.pipe()
+        self._far_pipe, self._pipe = lifeline.hold()
         self._socket.setblocking(False)
         for end in (self._socket, self._far_socket):
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -155,7 +155,7 @@ class Child:
     def _release(self, exit_code: int) -> None:
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        os.close(self._pipe)
+        lifeline.let_go(self._pipe)
         os.close(self._file)
         self.ended.set_result(exit_code)
         self._gone(self)

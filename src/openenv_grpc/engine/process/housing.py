@@ -13,7 +13,13 @@ from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.housing import Settled
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.process.child import Child
-from openenv_grpc.engine.process.frames import Frame, FrameKind, read_error, write_operation
+from openenv_grpc.engine.process.frames import (
+    Frame,
+    FrameKind,
+    read_error,
+    read_notice,
+    write_operation,
+)
 from openenv_grpc.engine.process.pool import ProcessPool
 from openenv_grpc.engine.worker import Done
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -24,13 +30,6 @@ logger = logging.getLogger(__name__)
 
 Crashed = Callable[[OpenEnvError], None]
 """Called once if the process ends on its own."""
-
-
-class WorkerTraceback(Exception):
-    """What was raised in a worker process. Its text is the traceback."""
-
-    def __str__(self) -> str:
-        return f"in the worker process\n{self.args[0]}"
 
 
 class ProcessHousing:
@@ -130,19 +129,28 @@ class ProcessHousing:
                 )
                 error = read_error(frame.facts) if frame.facts else None
                 self._done((frame.content, error))
+            case FrameKind.NOTICE:
+                self._tell(frame)
             case FrameKind.BUILT:
                 facts = json.loads(frame.facts)
                 self.environment_type = facts["type"]
                 self._awaited = frozenset(map(Kind, facts["awaited"]))
                 self._settle(None)
             case FrameKind.FAILED:
-                self._settle(WorkerTraceback(json.loads(frame.facts)))
+                self._settle(verdicts.WorkerTraceback(json.loads(frame.facts)))
             case FrameKind.CANCELLED:
                 self._done(asyncio.CancelledError())
             case FrameKind.BROKE:
-                self._done(WorkerTraceback(json.loads(frame.facts)))
+                self._done(verdicts.WorkerTraceback(json.loads(frame.facts)))
             case _:
                 self._is_closed()
+
+    def _tell(self, frame: Frame) -> None:
+        """Hands on what a tool tells. What is left over of an earlier operation is dropped."""
+        if self._running is not None and frame.number == self._number:
+            listener = self._running[0].listener
+            if listener is not None:
+                listener.tell(read_notice(frame.facts))
 
     def left_alone(self, exit_code: int) -> None:
         """Notes that the process has ended."""

@@ -10,8 +10,9 @@ import pickle
 import socket
 import traceback
 
+from openenv_grpc import lifeline
 from openenv_grpc.engine.blocks import keep_blocks
-from openenv_grpc.engine.process import lifeline, memory
+from openenv_grpc.engine.process import memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
 from openenv_grpc.engine.process.recipe import Recipe

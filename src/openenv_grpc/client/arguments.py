@@ -1,0 +1,48 @@
+"""What callers give a client, checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+
+from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.types import JsonValue, ServerMode
+from openenv_grpc.wire import durations
+
+
+def check_positive(**numbers: float | None) -> None:
+    """Refuses numbers that are not above 0."""
+    for name, number in numbers.items():
+        if number is not None and not number > 0:
+            raise InvalidRequestError(f"{name} has to be above 0, not {number!r}")
+
+
+def at_least_0(name: str, seconds: float) -> float:
+    """Returns a time in seconds. Refuses one below 0, and one that is none."""
+    if not 0 <= seconds <= durations.MAX_S:
+        raise InvalidRequestError(f"{name} has to be at least 0, not {seconds!r}")
+    return seconds
+
+
+def window(window_s: float | None) -> float | None:
+    """Returns a resume window; `None` for none."""
+    return at_least_0("resume_window_s", window_s or 0.0) or None
+
+
+def timeout(timeout_s: JsonValue) -> float | None:
+    """Returns the limit of one operation; `None` for none."""
+    if timeout_s is None:
+        return None
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+        raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
+    return float(timeout_s)
+
+
+def mode(given: str | None) -> ServerMode:
+    """Returns the mode that a client was given, else that of `OPENENV_CLIENT_MODE`."""
+    named = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if given is None else given
+    try:
+        return ServerMode(named.lower())
+    except ValueError:
+        raise InvalidRequestError(
+            f"the mode {named!r} is not known; it is simulation or production"
+        ) from None

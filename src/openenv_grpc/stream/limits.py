@@ -1,0 +1,41 @@
+"""What a stream runs over, and how much it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+DEFAULT_RECEIVE_BYTES = 4 * 2**20
+"""What a client takes that does not say how much."""
+
+PROGRESS_INTERVAL_S = 5.0
+
+MIN_RECEIVE_BYTES = 1024
+"""What a client has to take, so that it can be told of errors."""
+
+
+class Duplex(Protocol):
+    """Where messages come from and go to."""
+
+    async def read(self) -> bytes | None:
+        """Returns the next message; `None` at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Sends a message. Raises `ConnectionError` if nobody is there any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """How much a stream takes."""
+
+    max_receive_bytes: int = 100 * 2**20
+    max_operations_per_message: int = 100_000
+    """A message with more ends the stream: empty ones take two bytes each, and much more memory."""
+    max_unsent_bytes: int = 32 * 2**20
+    """Unsent outcomes past which no further operation is read."""
+    max_operations_per_session: int = 16
+    """Told to the client; the session enforces it."""
+    progress_interval_s: float = PROGRESS_INTERVAL_S
+    """Between two `progress` of an operation, for clients that ask for it."""
