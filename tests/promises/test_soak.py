@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -120,17 +120,21 @@ class Crowd:
 
 
 async def settled(served: ServedProcess) -> Usage:
-    """Waits until the server has no sessions, and what it has changes no more for a while."""
-    same, last = 0, None
-    async with asyncio.timeout(SETTLE_S):
-        while same < 20:
-            async with administer(f"grpc://{served.address('grpc')}") as administration:
-                left = await administration.list_sessions()
-            seen = usage(served)
-            same = same + 1 if not left and seen == last else 0
-            last = seen
-            await asyncio.sleep(0.25)
-    return seen
+    """Waits until the server has no sessions, and what it has besides memory stays as it is."""
+    same, last = 0, usage(served)
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            while same < 20:
+                async with administer(f"grpc://{served.address('grpc')}") as administration:
+                    left = await administration.list_sessions()
+                seen = usage(served)
+                steady = replace(seen, memory_kib=0) == replace(last, memory_kib=0)
+                same = same + 1 if steady and not left else 0
+                last = seen
+                await asyncio.sleep(0.25)
+    except TimeoutError:
+        pytest.fail(f"the server does not settle: {last}, sessions {left}")
+    return last
 
 
 @asynccontextmanager

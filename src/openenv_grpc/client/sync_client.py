@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import inspect
 import os
+import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -125,7 +126,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 background = _BackgroundLoop()
 """Where all blocking clients of the process run."""
 
-os.register_at_fork(after_in_child=background.begin_anew)
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=background.begin_anew)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):

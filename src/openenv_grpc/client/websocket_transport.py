@@ -125,6 +125,7 @@ async def dial(
     Raises:
         UnavailableError: nobody answers there.
         UnauthenticatedError, PermissionDeniedError, NotSupportedError: the server refuses.
+        EnvironmentNotFoundError: the path names an environment that the server does not have.
         InvalidRequestError: the URL or a certificate is of no use.
     """
     tls = ssl_context(options.tls)
