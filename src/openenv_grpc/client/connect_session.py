@@ -77,7 +77,9 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
+    async def open(
+        self, environment: str, *, snapshot_id: str = "", group: operations.Group | None = None
+    ) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
         features = self._link.limits.features
         offered = AGENT_ACCESS in features
@@ -90,6 +92,7 @@ class ConnectSession:
             progress=self._listening.progress,
             events=self._listening.events,
             snapshot_id=snapshot_id,
+            group=group if QUEUE in features else None,
         )
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
