@@ -19,5 +19,4 @@ __all__ = [
     "digest",
     "frame",
     "serve_stream",
-    "varint",
 ]
