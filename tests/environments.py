@@ -15,6 +15,10 @@ from openenv_grpc.tools import (
     ListToolsObservation,
     Tool,
     ToolOutcome,
+    prompt,
+    report_log,
+    report_progress,
+    resource,
     tool,
 )
 from openenv_grpc.types import Action, EnvironmentMetadata, Observation, State
@@ -303,6 +307,50 @@ class Toolbox(MCPEnvironment):
     def simulate(self) -> str:
         """Exists in simulations only."""
         return "simulated"
+
+
+class Library(MCPEnvironment):
+    """Has resources and prompts, and tools that tell how far they are."""
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> Observation:
+        return Observation()
+
+    @tool
+    def work(self, steps: int) -> str:
+        """Works, and tells of each step."""
+        for number in range(1, steps + 1):
+            report_progress(number, steps, f"step {number}")
+        report_log({"steps": steps}, level="warning", logger="work")
+        return f"done on {threading.current_thread().name}"
+
+    @tool
+    async def work_later(self, steps: int) -> str:
+        """Works, and lets others work too."""
+        for number in range(1, steps + 1):
+            report_progress(number, steps, f"step {number}")
+            await asyncio.sleep(0)
+        report_log({"steps": steps}, level="warning", logger="work")
+        return "done later"
+
+    @resource("library://catalogue", mime_type="application/json")
+    def catalogue(self) -> list[str]:
+        """All books."""
+        return ["dune", "emma"]
+
+    @resource("library://books/{title}")
+    async def book(self, title: str) -> str:
+        """One book."""
+        await asyncio.sleep(0)
+        return f"the text of {title}"
+
+    @prompt
+    def review(self, title: str, words: int = 100) -> str:
+        """Asks for a review."""
+        return f"Review {title} in {words} words."
 
 
 class ToolSteps(Environment[CallToolAction, CallToolObservation, State]):

@@ -61,3 +61,9 @@ SERVERS = {
     f"mcp-{major('mcp')}": mcp_server,
 }
 """How to make a server, by package and version."""
+
+
+def context_class(server: Any) -> type:
+    """The class by whose annotation a tool of a server gets its context."""
+    found: type = importlib.import_module(type(server).__module__.removesuffix(".server")).Context
+    return found

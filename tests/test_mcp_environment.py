@@ -419,7 +419,7 @@ class Move(Action):
 
 def test_other_actions_are_refused_unless_the_author_takes_them() -> None:
     with pytest.raises(
-        InvalidActionError, match="Bench takes the actions list_tools and call_tool"
+        InvalidActionError, match="Bench has tools alone: its actions are list_tools and call_tool"
     ):
         Bench().step(Move(column=1))
 
@@ -480,3 +480,98 @@ def test_an_mcp_package_is_not_imported_for_tools_of_our_own(
     environment = Own()
 
     assert call(environment, "add", a=1, b=2).result["data"] == 3
+
+
+# Code mode
+
+
+class Coder(MCPEnvironment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, **kwargs: Any) -> Observation:
+        return Observation()
+
+    @tool
+    def add(self, a: int, b: int = 1) -> int:
+        """Adds."""
+        return a + b
+
+    @tool
+    async def later(self, number: int) -> int:
+        """Answers later."""
+        await asyncio.sleep(0)
+        return number
+
+    @tool
+    def pay(self, amount: float) -> ToolOutcome:
+        """Pays."""
+        return ToolOutcome("thanks", reward=amount, terminated=amount > 1)
+
+    @tool
+    def thread(self) -> int:
+        """Tells where it runs."""
+        return threading.get_ident()
+
+    @tool
+    def run(self, code: str) -> dict[str, Any]:
+        """Runs code."""
+        return self.execute_code(code, 60).metadata
+
+    @tool
+    async def endless(self) -> None:
+        """Never answers."""
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def coder() -> Iterator[Coder]:
+    environment = Coder()
+    yield environment
+    environment.close()
+
+
+def test_tools_are_functions_too(coder: Coder) -> None:
+    made = coder.get_callables()
+    assert made["add"](1, b=2) == 3
+    assert made["later"](4) == 4
+    with pytest.raises(InvalidArgumentsError):
+        made["add"]("x")
+    assert coder.supports_code_mode
+
+
+def test_code_calls_tools_on_the_environments_thread(coder: Coder) -> None:
+    code = "def twice(x): return add(later(x), x)\nprint('hi')\nresult = [twice(2), thread()]"
+    observation = coder.execute_code(code, 60)
+    assert observation.metadata == {"result": [4, threading.get_ident()], "stdout": "hi\n"}
+    assert (observation.reward, observation.done) == (None, False)
+
+
+def test_what_the_tools_of_code_earn_is_its_reward(coder: Coder) -> None:
+    observation = coder.execute_code("pay(0.5)\npay(2)\n1 / 0", 60)
+    assert observation.metadata == {"error": "ZeroDivisionError: division by zero, line 3"}
+    assert (observation.reward, observation.done) == (2.5, True)
+
+
+def test_a_tool_may_run_code_but_code_may_not_run_code(coder: Coder) -> None:
+    assert coder.call_tool("run", {"code": "result = add(1)"}).data == {"result": 2}
+    nested = coder.call_tool("run", {"code": "result = run('result = 1')"}).data
+    assert "code cannot run code" in nested["error"]
+    assert coder.call_tool("run", {"code": "result = add(2)"}).data == {"result": 3}
+
+
+def test_a_tool_that_does_not_answer_takes_no_longer_than_the_code_may(coder: Coder) -> None:
+    observation = coder.execute_code("endless()", 1)
+    assert "1" in observation.metadata["error"]
+
+
+@pytest.mark.parametrize("make_server", SERVERS.values(), ids=SERVERS.keys())
+def test_tools_of_a_server_are_functions_too(make_server: Any) -> None:
+    class Served(MCPEnvironment):
+        def reset(self, **kwargs: Any) -> Observation:
+            return Observation()
+
+    environment = Served(make_server())
+    try:
+        assert environment.execute_code("result = add(1, b=2)", 60).metadata == {"result": 3}
+    finally:
+        environment.close()

@@ -22,7 +22,8 @@ FACE = """
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
     SessionNotFoundError SnapshotProvider State StepResult SyncEnvClient TaskProvider Tool ToolError
     ToolErrorType ToolOutcome Transform UnavailableError __version__ create_app
-    create_fastapi_app create_web_interface_app serve tool
+    create_fastapi_app create_web_interface_app prompt report_log report_progress
+    resource serve tool
 """
 
 IMPORTED = "import sys, openenv_grpc; print(*sys.modules, sep=chr(10))"

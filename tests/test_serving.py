@@ -616,3 +616,20 @@ async def test_clients_show_a_certificate_if_they_are_asked_for_one(tmp_path: Pa
                 client = EchoEnv(base_url=url, tls_ca=made.ca, connect_timeout_s=5, **shown)
                 with pytest.raises(UnavailableError):
                     await client.connect()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"progress_interval_s": 0},
+        {"ping_interval_s": -1},
+        {"ping_timeout_s": 0},
+        {"ping_interval_s": float("inf")},
+        {"ping_timeout_s": float("nan")},
+    ],
+    ids=str,
+)
+def test_beats_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
+    (name,) = options
+    with pytest.raises(ConfigurationError, match=name):
+        Server(echo(), **options)  # type: ignore[arg-type]

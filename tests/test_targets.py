@@ -182,6 +182,40 @@ def test_the_own_actions_of_an_environment_with_tools_are_read_off_step_impl() -
     assert definition.observation_type is EchoObservation
 
 
+def test_the_own_actions_of_an_environment_with_tools_may_be_type_parameters(folder: Path) -> None:
+    write(
+        folder / "games.py",
+        """
+        from openenv_grpc import Action, MCPEnvironment, Observation, State
+
+
+        class Move(Action):
+            to: int
+
+
+        class Seen(Observation):
+            at: int = 0
+
+
+        class Told(State):
+            moves: int = 0
+
+
+        class Walk(MCPEnvironment[Move, Seen, Told]):
+            def reset(self, seed=None, episode_id=None):
+                return Seen()
+
+            def _step_impl(self, action, timeout_s=None, **kwargs):
+                return Seen(at=action.to)
+        """,
+    )
+
+    found = load("games:Walk")
+
+    types = (found.action_type, found.observation_type, found.state_type)
+    assert [each.__name__ for each in types] == ["Move", "Seen", "Told"]
+
+
 def test_an_environment_of_tools_alone_takes_tool_calls(folder: Path) -> None:
     write(
         folder / "games.py",

@@ -14,7 +14,7 @@ from typing import Any, Self
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES
+from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, PROGRESS_INTERVAL_S
 from openenv_bridge.doors import Doors
 from openenv_bridge.environments import PREFIX
 from openenv_bridge.guard import Guard
@@ -62,7 +62,9 @@ class Bridge:
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         max_operations_per_session: int = 16,
+        progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
+        ping_timeout_s: float | None = None,
         stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
         """Describes a bridge; entering it listens.
@@ -73,7 +75,9 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames; the other two for streams in binary frames.
+        frames, `max_unsent_bytes`, `max_operations_per_session` and `progress_interval_s` for
+        streams in the latter. Sockets are pinged every `ping_interval_s`, never if that is 0, and
+        closed when there was no answer for `ping_timeout_s`, or for as long as the interval.
         """
         self._host = host
         self._address = address
@@ -84,12 +88,14 @@ class Bridge:
             max_receive_bytes=max_message_bytes,
             max_unsent_bytes=max_unsent_bytes,
             max_operations_per_session=max_operations_per_session,
+            progress_interval_s=progress_interval_s,
         )
         self._stop_timeout_s = stop_timeout_s
         self._access = access or Access()
         self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
         self._ssl_context = ssl_context
         self._ping_interval_s = ping_interval_s
+        self._ping_timeout_s = ping_interval_s if ping_timeout_s is None else ping_timeout_s
         self._sockets = Sockets()
         self._stack = AsyncExitStack()
 
@@ -132,9 +138,15 @@ class Bridge:
 
     async def _watch(self, leases: Leases) -> None:
         """Looks after peers that have gone without a word, until cancelled."""
+        interval_s, timeout_s = self._ping_interval_s or PING_INTERVAL_S, self._ping_timeout_s
+        waited_s = 0.0
         while True:
-            await asyncio.sleep(self._ping_interval_s)
-            await self._sockets.check_all()
+            await asyncio.sleep(max(0.0, interval_s - waited_s))
+            if self._ping_interval_s:
+                await self._sockets.ping_all()
+                await asyncio.sleep(timeout_s)
+                await self._sockets.check_all()
+                waited_s = timeout_s
             leases.end_idle()
 
     async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:

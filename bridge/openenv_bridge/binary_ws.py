@@ -15,6 +15,8 @@ SUBPROTOCOL = "openenv-grpc.v1"
 MAX_MESSAGE_BYTES = 100 * 2**20
 """Of a binary frame: gRPC's limit here."""
 
+PROGRESS_INTERVAL_S = stream.PROGRESS_INTERVAL_S
+
 CLOSE_PROTOCOL_ERROR = 1002
 CLOSE_INTERNAL_ERROR = 1011
 

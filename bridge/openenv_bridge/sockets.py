@@ -15,7 +15,7 @@ from openenv_grpc.metrics import Traffic
 logger = logging.getLogger(__name__)
 
 PING_INTERVAL_S = 20.0
-"""Between pings; whoever is silent from one to the next is taken for gone. As the reference."""
+"""Between pings, and from each to when who has not answered is taken for gone. As the reference."""
 
 CLOSE_TIMEOUT_S = 5.0
 """How long a close frame of ours waits for the peer to read, and to answer with its own."""
@@ -101,23 +101,25 @@ class Socket:
             # Else it would wait for its peer for ever, and whoever sends on it too.
             asyncio.get_running_loop().call_later(respite_s, self._transport.abort)
 
-    async def check(self) -> None:
-        """Pings the peer; closes the socket if it has not answered the last ping, or not read."""
-        if self._is_stalled() or (self._listening and not self._heard):
-            await self.close(CLOSE_SILENT, reason="keepalive ping timeout")
-            return
+    async def ping(self) -> None:
+        """Asks the peer for a sign of life."""
         self._heard = False
+        self._unsent_bytes = self._write_buffer_bytes
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.response.ping()
         except (ConnectionError, TimeoutError):
             log_event(logger, logging.DEBUG, "ping not sent", peer=self.peer)
 
-    def _is_stalled(self) -> bool:
-        """Tells whether the peer has read nothing since the last check, although it could."""
-        transport, before = self._transport, self._unsent_bytes
-        self._unsent_bytes = 0 if transport is None else transport.get_write_buffer_size()
-        return 0 < self._unsent_bytes == before
+    async def check(self) -> None:
+        """Closes the socket if the peer has not answered the last ping, or read nothing since."""
+        stalled = 0 < self._write_buffer_bytes == self._unsent_bytes
+        if stalled or (self._listening and not self._heard):
+            await self.close(CLOSE_SILENT, reason="keepalive ping timeout")
+
+    @property
+    def _write_buffer_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def _is_too_big(self, content: str | bytes) -> bool:
         limit = self._max_message_bytes
@@ -161,8 +163,12 @@ class Sockets:
             self._open.discard(socket)
             await socket.close()
 
+    async def ping_all(self) -> None:
+        """Pings every socket."""
+        await asyncio.gather(*[socket.ping() for socket in self._open])
+
     async def check_all(self) -> None:
-        """Pings every socket; closes those that have not answered the last ping."""
+        """Closes those whose peers have not answered the last ping."""
         await asyncio.gather(*[socket.check() for socket in self._open])
 
     async def close_all(self) -> None:

@@ -43,6 +43,10 @@ from openenv_grpc.tools import (
     ToolError,
     ToolErrorType,
     ToolOutcome,
+    prompt,
+    report_log,
+    report_progress,
+    resource,
     tool,
 )
 from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
@@ -108,6 +112,10 @@ __all__ = [
     "create_app",
     "create_fastapi_app",
     "create_web_interface_app",
+    "prompt",
+    "report_log",
+    "report_progress",
+    "resource",
     "serve",
     "tool",
 ]

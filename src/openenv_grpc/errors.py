@@ -45,6 +45,7 @@ class Reason(enum.IntEnum):
     PROTOCOL_VIOLATION = 33
     INTERNAL = 34
     MISSING_DEPENDENCY = 35
+    RESOURCE_NOT_FOUND = 36
 
 
 class Effect(enum.IntEnum):
@@ -306,6 +307,12 @@ class MissingDependencyError(OpenEnvError, ImportError):
     """A package that this needs is not installed."""
 
     reason = Reason.MISSING_DEPENDENCY
+
+
+class ResourceNotFoundError(OpenEnvError):
+    """The environment has no resource of that URI."""
+
+    reason = Reason.RESOURCE_NOT_FOUND
 
 
 class ConfigurationError(ValueError):

@@ -7,9 +7,13 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Generic, TypeVar
 
+from typing_extensions import TypeVar as TypeVarWithDefault
+
+from openenv_grpc.code_mode import Callables, CodeLimits, run_code
 from openenv_grpc.environment import Environment
 from openenv_grpc.errors import (
     DeadlineExceededError,
@@ -22,12 +26,14 @@ from openenv_grpc.errors import (
 from openenv_grpc.mcp_servers import ServerSession, open_session
 from openenv_grpc.own_loop import Held, OwnLoop
 from openenv_grpc.rubrics import Rubric
+from openenv_grpc.served_library import ServedLibrary
 from openenv_grpc.tools import (
     RESERVED_TOOL_NAMES,
     CallToolAction,
     CallToolObservation,
     ListToolsAction,
     ListToolsObservation,
+    Offers,
     Tool,
     ToolAnswer,
     ToolError,
@@ -41,6 +47,9 @@ from openenv_grpc.transforms import Transform
 from openenv_grpc.types import Action, JsonValue, Observation, ServerMode, State
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+ActT = TypeVarWithDefault("ActT", bound=Action, default=Action)
+ObsT = TypeVarWithDefault("ObsT", bound=Observation, default=Observation)
+StateT = TypeVarWithDefault("StateT", bound=State, default=State)
 logger = logging.getLogger(__name__)
 
 MCP_TOOL_CALL_TIMEOUT = 30.0
@@ -53,7 +62,7 @@ _ERROR_TYPES: dict[type[OpenEnvError], ToolErrorType] = {
 }
 
 
-class MCPEnvironment(Environment[Action, Observation, State]):
+class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT]):
     """Base class of environments with tools.
 
     Tools are methods under `@tool`, functions under `@self.tool()`, and those of `mcp_server`, a
@@ -62,19 +71,24 @@ class MCPEnvironment(Environment[Action, Observation, State]):
     server run on a loop of the environment, and one session with the server lasts as long as the
     environment.
 
-    A subclass writes `reset`, and `_step_impl` if it takes other actions.
+    A subclass writes `reset`. One with actions of its own beside the tools says so
+    (`MCPEnvironment[Move, Board, State]`) and applies them in `_step_impl`.
 
     Raises:
         ValueError: a tool has a reserved name.
     """
 
+    CODE_LIMITS: ClassVar[CodeLimits] = CodeLimits()
+    """What code may use that `execute_code` runs."""
+
     mcp_server: Any = None
+    _runs_code = False
     _mode: ServerMode = ServerMode.SIMULATION  # set by the server that runs the environment
 
     def __init__(
         self,
         mcp_server: Any = None,
-        transform: Transform[Observation] | None = None,
+        transform: Transform[ObsT] | None = None,
         rubric: Rubric | None = None,
     ) -> None:
         super().__init__(transform=transform, rubric=rubric)
@@ -135,7 +149,9 @@ class MCPEnvironment(Environment[Action, Observation, State]):
             return answer
         return self._loop.run(_within(answer, name, timeout_s))
 
-    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+    def step(  # type: ignore[override]  # a tool answers with an observation of its own
+        self, action: Action, timeout_s: float | None = None, **kwargs: Any
+    ) -> Observation:
         """Lists tools, calls one, or hands any other action to `_step_impl`."""
         match action:
             case ListToolsAction():
@@ -145,7 +161,7 @@ class MCPEnvironment(Environment[Action, Observation, State]):
             case _:
                 return self._step_impl(action, timeout_s=timeout_s, **kwargs)
 
-    async def step_async(
+    async def step_async(  # type: ignore[override]  # as `step`
         self, action: Action, timeout_s: float | None = None, **kwargs: Any
     ) -> Observation:
         """Does what `step` of this class does, on another thread, one step at a time."""
@@ -162,11 +178,54 @@ class MCPEnvironment(Environment[Action, Observation, State]):
         action: Any,  # so that a subclass can name its own class
         timeout_s: float | None = None,
         **kwargs: Any,
-    ) -> Observation:
+    ) -> ObsT:
         """Applies an action that is no tool call. Refuses it, unless overridden."""
         raise InvalidActionError(
-            f"{type(self).__name__} takes the actions list_tools and call_tool, not "
-            f"{type(action).__name__}"
+            f"{type(self).__name__} has tools alone: its actions are list_tools and call_tool, and "
+            f"{type(action).__name__} is neither. An environment that has other actions besides "
+            "applies them in _step_impl"
+        )
+
+    @property
+    def supports_code_mode(self) -> bool:
+        """Whether `execute_code` works: always."""
+        return True
+
+    def get_callables(self) -> dict[str, Callable[..., Any]]:
+        """Returns the tools as functions, which raise if the tool fails."""
+        return Callables(self.call_tool).functions(self.list_tools())
+
+    def execute_code(self, code: str, timeout_s: float | None = None) -> Observation:
+        """Runs Python in a process of its own, with the tools as functions.
+
+        The tools run here, on the thread of the caller. `metadata` has `result`, what the code's
+        variable of that name holds, or `error`; and `stdout`, if something was printed. The reward
+        is what the tools have earned, and the episode is over if one of them ended it.
+        `CODE_LIMITS` says how much time and memory the code has.
+
+        Raises:
+            RuntimeError: a tool that code calls runs code itself.
+        """
+        if self._runs_code:
+            raise RuntimeError("code cannot run code: a tool that it calls has called execute_code")
+        limits = self.CODE_LIMITS
+        if timeout_s is not None:
+            limits = replace(limits, timeout_s=timeout_s)
+        callables = Callables(partial(self.call_tool, timeout_s=limits.timeout_s))
+        self._runs_code = True
+        try:
+            outcome = run_code(code, callables.functions(self.list_tools()), limits)
+        finally:
+            self._runs_code = False
+        failed = outcome.error is not None
+        metadata = {"error": outcome.error} if failed else {"result": outcome.result}
+        if outcome.stdout:
+            metadata["stdout"] = outcome.stdout
+        return Observation(
+            metadata=metadata,
+            reward=callables.reward,
+            done=callables.terminated or callables.truncated,
+            truncated=callables.truncated and not callables.terminated,
         )
 
     @asynccontextmanager
@@ -234,6 +293,9 @@ class MCPEnvironment(Environment[Action, Observation, State]):
 
         return [] if self.mcp_server is None else self._loop.run(listed())
 
+    async def _served(self) -> ServerSession | None:
+        return None if self.mcp_server is None else await self._session.get()
+
     async def _call_served(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolAnswer:
         return await (await self._session.get()).call_tool(name, arguments)
 
@@ -243,6 +305,11 @@ class MCPEnvironment(Environment[Action, Observation, State]):
     @cached_property
     def _tools(self) -> Toolbox:
         return Toolbox(self)
+
+    @cached_property
+    def _offers(self) -> Offers:
+        """The resources and prompts of the class, and of the MCP server."""
+        return ServedLibrary(self, self._loop.run, self._served)
 
     @cached_property
     def _loop(self) -> OwnLoop:

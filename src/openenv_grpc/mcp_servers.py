@@ -1,17 +1,29 @@
-"""Servers of the packages `mcp` and `fastmcp` as a source of tools: all that is known of these."""
+"""Servers of the packages `mcp` and `fastmcp` as a source of tools, resources and prompts."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from openenv_grpc.errors import InvalidArgumentsError, ToolNotFoundError, Violation
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.mcp_clients import ServerClient, connect, dump
+from openenv_grpc.tools import (
+    PromptAnswer,
+    PromptArgument,
+    PromptInfo,
+    ResourceInfo,
+    ResourceList,
+    ResourceRead,
+    ToolAnswer,
+    ToolInfo,
+    ToolLog,
+    ToolProgress,
+)
 from openenv_grpc.tools.answers import failure
+from openenv_grpc.tools.library import no_such_prompt, no_such_resource
+from openenv_grpc.tools.notices import LOG_LEVELS, LogLevel, Tell, listener
 from openenv_grpc.types import JsonValue
 
 _REFUSED = re.compile(
@@ -20,31 +32,26 @@ _REFUSED = re.compile(
 )
 """How these servers say that arguments do not fit; they have no code for it."""
 _VIOLATION = re.compile(r"^(\S+)\n  (.+) \[type=(\w+),", re.MULTILINE)
-
-
-class _Client(Protocol):
-    """What the clients of both packages can be made to look like. Their models stay theirs."""
-
-    async def list_tools(self) -> list[Any]: ...
-
-    async def call_tool(self, name: str, arguments: dict[str, JsonValue]) -> Any: ...
+_NO_RESOURCE = re.compile(r"Resource not found|Unknown resource")
+_ARGUMENTS_MISSING = re.compile(r"Missing required arguments: .+")
 
 
 class ServerSession:
     """One client's session with a server that runs in this process."""
 
-    def __init__(self, client: _Client) -> None:
+    def __init__(self, client: ServerClient, logs: Logs | None = None) -> None:
         self._client = client
+        self._logs = logs or Logs()
         self._known: dict[str, ToolInfo] = {}
 
     async def list_tools(self) -> list[ToolInfo]:
         """Lists the server's tools, in its order."""
-        tools = [_tool_info(tool) for tool in await self._client.list_tools()]
+        tools = [_tool_info(dump(tool)) for tool in await self._client.list_tools()]
         self._known = {tool.name: tool for tool in tools}
         return tools
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolAnswer:
-        """Calls a tool. One that fails answers so.
+        """Calls a tool. One that fails answers so. Who listens hears its progress and its logs.
 
         Raises:
             ToolNotFoundError: the server has no such tool.
@@ -54,14 +61,93 @@ class ServerSession:
             await self.list_tools()
         if name not in self._known:
             raise ToolNotFoundError(f"Unknown tool: {name!r}")
+        tell = listener()
+        hears = None if tell is None else _progress_teller(tell)
+        self._logs.tell = tell
         try:
-            result = await self._client.call_tool(name, dict(arguments))
+            result = await self._client.call_tool(name, dict(arguments), hears)
         except Exception as error:  # a server may fail in any way
             return failure(f"Error calling tool {name!r}: {error}")
+        finally:
+            self._logs.tell = None
         answer = _answer(result, self._known[name])
         if answer.is_error and _REFUSED.match(answer.text()):
             raise _invalid_arguments(name, answer.text())
         return answer
+
+    async def list_resources(self) -> ResourceList:
+        """Lists the server's resources and their templates."""
+        resources = await self._client.list_resources()
+        templates = await self._client.list_templates()
+        return ResourceList(
+            resources=[_resource_info(dump(each), "uri") for each in resources],
+            templates=[_resource_info(dump(each), "uriTemplate") for each in templates],
+        )
+
+    async def read_resource(self, uri: str) -> ResourceRead:
+        """Reads a resource.
+
+        Raises:
+            ResourceNotFoundError: the server has no such resource.
+        """
+        try:
+            result = dump(await self._client.read_resource(uri))
+        except Exception as error:  # these servers have no code for it that all of them use
+            if _NO_RESOURCE.match(str(error)):
+                raise no_such_resource(uri) from error
+            raise
+        contents = [_without_nulls(content) for content in result["contents"]]
+        return ResourceRead(contents=contents, meta=result.get("_meta"))
+
+    async def list_prompts(self) -> list[PromptInfo]:
+        """Lists the server's prompts."""
+        return [_prompt_info(dump(prompt)) for prompt in await self._client.list_prompts()]
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, JsonValue]) -> PromptAnswer:
+        """Asks for a prompt.
+
+        Raises:
+            InvalidArgumentsError: the server has no such prompt, or arguments are missing.
+        """
+        if all(prompt.name != name for prompt in await self.list_prompts()):
+            raise no_such_prompt(name)
+        texts = {key: str(value) for key, value in arguments.items()}
+        try:
+            result = dump(await self._client.get_prompt(name, texts))
+        except Exception as error:  # these servers have no code for it that all of them use
+            missing = _ARGUMENTS_MISSING.search(str(error))
+            if missing:
+                text = f"Invalid arguments for prompt {name!r}: {missing[0]}"
+                raise InvalidArgumentsError(text) from error
+            raise
+        return PromptAnswer(
+            messages=[
+                {"role": message["role"], "content": _without_nulls(message["content"])}
+                for message in result["messages"]
+            ],
+            description=result.get("description") or "",
+            meta=result.get("_meta"),
+        )
+
+
+class Logs:
+    """Hands on what a server logs to who listens to the tool that runs."""
+
+    def __init__(self) -> None:
+        self.tell: Tell | None = None
+
+    async def take(self, message: Any) -> None:
+        """Takes what the server logs, when nobody listens too."""
+        if self.tell is not None:
+            level: LogLevel = message.level if message.level in LOG_LEVELS else "info"
+            self.tell(ToolLog(level=level, data=message.data, logger=message.logger or ""))
+
+
+def _progress_teller(tell: Tell) -> Any:
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        tell(ToolProgress(progress=progress, total=total, message=message or ""))
+
+    return take
 
 
 def open_session(server: object) -> AbstractAsyncContextManager[ServerSession]:
@@ -70,83 +156,19 @@ def open_session(server: object) -> AbstractAsyncContextManager[ServerSession]:
     Raises:
         TypeError: it is no such server.
     """
-    packages = {base.__module__.partition(".")[0] for base in type(server).__mro__}
-    if "fastmcp" in packages:
-        return _fastmcp_session(server)
-    if "mcp" in packages:
-        return _mcp_session(server) if _major("mcp") >= 2 else _mcp1_session(server)
-    raise TypeError(
-        f"mcp_server is {type(server).__name__}; it has to be a server of the package `mcp` or "
-        "`fastmcp`"
-    )
-
-
-class _FastMCPClient:
-    """Client of `fastmcp` 3 and 4."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def list_tools(self) -> list[Any]:
-        return list(await self._client.list_tools())
-
-    async def call_tool(self, name: str, arguments: dict[str, JsonValue]) -> Any:
-        return await self._client.call_tool_mcp(name, arguments)
-
-
-class _MCPClient:
-    """Client of `mcp` 2, or client session of `mcp` 1."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    async def list_tools(self) -> list[Any]:
-        result = await self._client.list_tools()
-        tools = list(result.tools)
-        while cursor := _dump(result).get("nextCursor"):
-            result = await self._client.list_tools(cursor=cursor)
-            tools.extend(result.tools)
-        return tools
-
-    async def call_tool(self, name: str, arguments: dict[str, JsonValue]) -> Any:
-        return await self._client.call_tool(name, arguments)
+    logs = Logs()
+    return _session(connect(server, logs.take), logs)
 
 
 @asynccontextmanager
-async def _fastmcp_session(server: object) -> AsyncIterator[ServerSession]:
-    package = importlib.import_module("fastmcp")
-    # The stateless protocol of 2026-07-28 would forget what a tool keeps in its session.
-    options = {"mode": "legacy"} if _major("fastmcp") >= 4 else {}
-    async with package.Client(server, **options) as client:
-        yield ServerSession(_FastMCPClient(client))
+async def _session(
+    connected: AbstractAsyncContextManager[ServerClient], logs: Logs
+) -> AsyncIterator[ServerSession]:
+    async with connected as client:
+        yield ServerSession(client, logs)
 
 
-@asynccontextmanager
-async def _mcp_session(server: object) -> AsyncIterator[ServerSession]:
-    package = importlib.import_module("mcp")
-    async with package.Client(server, mode="legacy") as client:
-        yield ServerSession(_MCPClient(client))
-
-
-@asynccontextmanager
-async def _mcp1_session(server: object) -> AsyncIterator[ServerSession]:
-    memory = importlib.import_module("mcp.shared.memory")
-    async with memory.create_connected_server_and_client_session(server) as client:
-        yield ServerSession(_MCPClient(client))
-
-
-def _major(package: str) -> int:
-    return int(importlib.metadata.version(package).partition(".")[0])
-
-
-def _dump(model: Any) -> dict[str, JsonValue]:
-    """Writes one of their models as MCP does: both majors of the packages agree there."""
-    dumped: dict[str, JsonValue] = model.model_dump(mode="json", by_alias=True)
-    return dumped
-
-
-def _tool_info(tool: Any) -> ToolInfo:
-    fields = _dump(tool)
+def _tool_info(fields: dict[str, JsonValue]) -> ToolInfo:
     return ToolInfo(
         name=fields["name"],
         title=fields.get("title"),
@@ -161,17 +183,50 @@ def _tool_info(tool: Any) -> ToolInfo:
 
 
 def _answer(result: Any, tool: ToolInfo) -> ToolAnswer:
-    fields = _dump(result)
+    fields = dump(result)
     structured = fields.get("structuredContent")
     return ToolAnswer(
-        content=[
-            {name: part for name, part in block.items() if part is not None}
-            for block in fields["content"]
-        ],
+        content=[_without_nulls(block) for block in fields["content"]],
         structured_content=structured,
         data=structured["result"] if structured and _wraps(tool, fields) else structured,
         meta=fields.get("_meta"),
         is_error=bool(fields.get("isError")),
+    )
+
+
+def _without_nulls(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    return {name: part for name, part in fields.items() if part is not None}
+
+
+def _resource_info(fields: dict[str, JsonValue], uri: str) -> ResourceInfo:
+    return ResourceInfo(
+        uri=fields[uri],
+        name=fields["name"],
+        title=fields.get("title"),
+        description=fields.get("description") or "",
+        mime_type=fields.get("mimeType"),
+        size_bytes=fields.get("size"),
+        annotations=fields.get("annotations"),
+        icons=fields.get("icons"),
+        meta=fields.get("_meta"),
+    )
+
+
+def _prompt_info(fields: dict[str, JsonValue]) -> PromptInfo:
+    return PromptInfo(
+        name=fields["name"],
+        title=fields.get("title"),
+        description=fields.get("description") or "",
+        arguments=[
+            PromptArgument(
+                name=argument["name"],
+                description=argument.get("description") or "",
+                required=bool(argument.get("required")),
+            )
+            for argument in fields.get("arguments") or ()
+        ],
+        icons=fields.get("icons"),
+        meta=fields.get("_meta"),
     )
 
 

@@ -9,7 +9,15 @@ from typing import Any, Protocol
 
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools import (
+    PromptAnswer,
+    PromptInfo,
+    ResourceList,
+    ResourceRead,
+    ToolAnswer,
+    ToolInfo,
+    ToolNotice,
+)
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -24,6 +32,10 @@ class Kind(enum.Enum):
     CLOSE = "close"
     LIST_TOOLS = "list_tools"
     CALL_TOOL = "call_tool"
+    LIST_RESOURCES = "list_resources"
+    READ_RESOURCE = "read_resource"
+    LIST_PROMPTS = "list_prompts"
+    GET_PROMPT = "get_prompt"
     TASKS = "tasks"
     METADATA = "metadata"
     SNAPSHOT = "snapshot"
@@ -33,6 +45,14 @@ class Kind(enum.Enum):
 
 TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
+
+
+class Listener(Protocol):
+    """Hears what an operation's tool tells while it runs. `hearing` has one for doors."""
+
+    def tell(self, notice: ToolNotice) -> None:
+        """Takes a notice, from any thread, and never blocks."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -54,6 +74,8 @@ class Operation:
     """The door's own, for writing the answer."""
     trace: str = ""
     """The span that this is below, as its client says; from its arrival on, the server's."""
+    listener: Listener | None = None
+    """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +103,22 @@ class ToolCall:
 
     name: str
     arguments: dict[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuery:
+    """The payload of `Kind.READ_RESOURCE`, which no codec reads."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptQuery:
+    """The payload of `Kind.GET_PROMPT`, which no codec reads."""
+
+    name: str
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
+    """Text in all likelihood: what MCP sends is converted as the function's annotations say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +198,13 @@ class ToolsListed:
     """Whether the list came from a `step`, in an "MCP-style" environment."""
 
 
+@dataclass(slots=True, kw_only=True)
+class PromptsListed:
+    """What came of `Kind.LIST_PROMPTS`."""
+
+    prompts: Sequence[PromptInfo]
+
+
 Result = (
     Opened
     | Observed
@@ -169,10 +214,19 @@ Result = (
     | Closed
     | ToolsListed
     | ToolAnswer
+    | ResourceList
+    | ResourceRead
+    | PromptsListed
+    | PromptAnswer
     | EnvironmentMetadata
     | JsonValue
 )
-"""What came of an operation that went well. `Kind.TASKS` gives a plain value."""
+"""What came of an operation that went well. `Kind.TASKS` gives a plain value.
+
+`Kind.LIST_RESOURCES` gives a `ResourceList` (templates included), `Kind.READ_RESOURCE` a
+`ResourceRead` or `ResourceNotFoundError`, `Kind.GET_PROMPT` a `PromptAnswer`, or
+`InvalidArgumentsError` where there is no such prompt or its arguments do not fit.
+"""
 
 
 class Codec(Protocol):

@@ -77,4 +77,7 @@ class ServerOptions(EngineOptions, total=False):
     max_unsent_bytes: int
     isolation: str | None
     drain_timeout_s: float
+    progress_interval_s: float | None
+    ping_interval_s: float | None
+    ping_timeout_s: float | None
     refuse_when_full: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -26,10 +27,11 @@ class OwnLoop:
         """Returns what the coroutine returns."""
         if self._runner is None:
             self._runner = asyncio.Runner()
+        context = contextvars.copy_context()  # the runner has its own, as of its first use
         if not loop_is_running():
-            return self._runner.run(coroutine)
+            return self._runner.run(coroutine, context=context)
         with ThreadPoolExecutor(1) as elsewhere:
-            return elsewhere.submit(self._runner.run, coroutine).result()
+            return elsewhere.submit(self._runner.run, coroutine, context=context).result()
 
     def close(self) -> None:
         """Cancels what still waits on the loop, and closes it."""
@@ -41,6 +43,15 @@ class OwnLoop:
             return
         with ThreadPoolExecutor(1) as elsewhere:
             elsewhere.submit(runner.close).result()
+
+
+def run_apart(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Returns what the coroutine returns, run on a loop that is made for it."""
+    loop = OwnLoop()
+    try:
+        return loop.run(coroutine)
+    finally:
+        loop.close()
 
 
 class Held(Generic[HeldT]):

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import grpc
 
-from openenv_grpc import addresses
+from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.definition import EnvironmentDefinition
@@ -30,20 +30,8 @@ logger = logging.getLogger(__name__)
 Target = str | App | EnvironmentDefinition
 """An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
-MAX_MESSAGE_BYTES = 100 * 2**20
-MIN_MESSAGE_BYTES = 1024
-MAX_UNSENT_BYTES = 32 * 2**20
-
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
-
-
-class _Limits(TypedDict):
-    """Of all doors."""
-
-    max_message_bytes: int
-    max_unsent_bytes: int
-    max_operations_per_session: int
 
 
 class Server:
@@ -77,11 +65,14 @@ class Server:
         mode: ServerMode | str | None = None,
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-        max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
+        max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         refuse_when_full: bool = False,
+        progress_interval_s: float | None = None,
+        ping_interval_s: float | None = None,
+        ping_timeout_s: float | None = None,
         **engine: Unpack[EngineOptions],
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
@@ -94,6 +85,11 @@ class Server:
         `max_message_bytes` holds for messages, frames and bodies that come in, and past
         `max_unsent_bytes` of answers no more is read of a stream.
         `EngineOptions` tells of the rest.
+
+        Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
+        Connections are pinged every `ping_interval_s`, and end when there was no answer for
+        `ping_timeout_s`: 15 and 10 by gRPC; 20, and as long as the interval, over a WebSocket. An
+        interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
         either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
@@ -113,6 +109,14 @@ class Server:
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
+        limits = door_limits.sizes(
+            max_message_bytes=max_message_bytes, max_unsent_bytes=max_unsent_bytes
+        )
+        beats = door_limits.beats(
+            progress_interval_s=progress_interval_s,
+            ping_interval_s=ping_interval_s,
+            ping_timeout_s=ping_timeout_s,
+        )
         self._protection = protect(
             tokens=tokens,
             token_file=token_file,
@@ -151,18 +155,12 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
-        if max_message_bytes < MIN_MESSAGE_BYTES or max_unsent_bytes < 1:
-            raise ConfigurationError(
-                f"messages may have at least {MIN_MESSAGE_BYTES} bytes, and one be unsent"
-            )
-        self._limits: _Limits = {
-            "max_message_bytes": max_message_bytes,
-            "max_unsent_bytes": max_unsent_bytes,
-            "max_operations_per_session": settings.max_operations_per_session,
-        }
-        self._manager.metrics.limits |= {
-            "max_message_bytes": max_message_bytes,
-            "max_unsent_bytes": max_unsent_bytes,
+        self._manager.metrics.limits |= limits
+        at_once = settings.max_operations_per_session
+        self._door_options: dict[str, Any] = {
+            **limits,
+            **beats,
+            "max_operations_per_session": at_once,
         }
         self._stack = AsyncExitStack()
         self._stopped = asyncio.Event()
@@ -246,7 +244,7 @@ class Server:
             on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
-            **self._limits,
+            **self._door_options,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -271,7 +269,7 @@ class Server:
             allowed_hosts=protection.allowed_hosts,
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
-            **self._limits,
+            **self._door_options,
         )
         await stack.enter_async_context(bridge)
         self.http_address = addresses.join(self._host, bridge.port)

@@ -172,3 +172,26 @@ async def test_the_slot_of_a_client_that_left_during_a_step_comes_free(serve: Se
         await socket.send_str(json.dumps({"type": "step", "data": action}))
         await socket.close()
         await no_sessions(served.manager)
+
+
+async def rpc(served: Any, **request: Any) -> dict[str, Any]:
+    body = {"jsonrpc": "2.0", "id": 1, **request}
+    async with served.http.post(served.url + "/mcp", json=body) as response:
+        answer: dict[str, Any] = await response.json()
+        return answer
+
+
+async def test_an_environment_without_tools_has_one_that_acts(serve: Serve) -> None:
+    call = {"name": "act", "arguments": {"text": "hello"}}
+    async with serve(PROFILES["probe-sim"]) as served:
+        listed = await rpc(served, method="tools/list")
+        assert [tool["name"] for tool in listed["result"]["tools"]] == ["act"]
+        by_http = await rpc(served, method="tools/call", params=call)
+        assert by_http["result"]["data"]["text"] == "hello"
+        async with served.ws() as socket:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+            framed = await talk(socket, type="mcp", data=request)
+            assert framed["data"]["result"] == by_http["result"]
+        unknown = await rpc(served, method="tools/call", params={"name": "x"})
+        assert unknown["error"]["code"] == -32603
+        assert "act" in unknown["error"]["message"]

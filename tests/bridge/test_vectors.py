@@ -21,6 +21,9 @@ DIFFERENT_ON_PURPOSE = {
     "ws-own-session-closed-over-http",
     "mcp-http-mode-tool-invisible",
     "mcp-ws-batch-is-fatal",
+    "ws-mcp-on-non-mcp-env",
+    "mcp-ws-non-mcp-env",
+    "mcp-http-non-mcp-env",
 }
 """The recorded exchanges that are not to hold; `test_deviations.py` tests what holds instead."""
 

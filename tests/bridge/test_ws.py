@@ -170,6 +170,27 @@ async def test_a_silent_peer_is_given_up(serve: Serve, gate: Gate) -> None:
         assert await asyncio.to_thread(gate.closed.wait, 5)
 
 
+async def test_the_answer_to_a_ping_may_take_as_long_as_was_set(serve: Serve, gate: Gate) -> None:
+    async with (
+        serve(gate.definition(), ping_interval_s=0.02, ping_timeout_s=60.0) as served,
+        served.ws(autoping=False) as socket,
+    ):
+        assert (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.PING
+        await socket.send_str('{"type":"state"}')
+        assert (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.TEXT
+        with pytest.raises(TimeoutError):  # neither another ping nor the end
+            await socket.receive(timeout=0.3)
+
+
+async def test_nobody_is_pinged_with_an_interval_of_0(serve: Serve, gate: Gate) -> None:
+    async with (
+        serve(gate.definition(), ping_interval_s=0) as served,
+        served.ws(autoping=False) as socket,
+    ):
+        with pytest.raises(TimeoutError):
+            await socket.receive(timeout=0.3)
+
+
 async def test_a_peer_that_sends_but_never_reads_is_given_up(
     serve: Serve, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from openenv_grpc.client import GenericMCPObservation, MCPToolClient
@@ -9,6 +12,7 @@ from openenv_grpc.errors import (
     EnvironmentFailedError,
     InvalidArgumentsError,
     InvalidRequestError,
+    ModeForbidsError,
     OpenEnvError,
     ToolNotFoundError,
 )
@@ -19,6 +23,8 @@ from openenv_grpc.tools import (
     ListToolsObservation,
     ToolErrorType,
 )
+from openenv_grpc.types import ServerMode
+from tests.client.conftest import TOOLS, serve_environments
 
 
 @pytest.fixture
@@ -87,12 +93,49 @@ async def test_steps_give_the_observation_that_fits_the_action(client: MCPToolCl
         assert failed.observation.error.error_type is ToolErrorType.TOOL_NOT_FOUND
 
 
-async def test_an_environment_without_tools_of_its_own_raises_or_offers_its_action(
-    url: str,
-) -> None:
+async def test_an_environment_without_tools_of_its_own_offers_its_action(url: str) -> None:
     async with MCPToolClient(url, environment="TurnEnvironment") as client:
-        with pytest.raises(OpenEnvError):
+        assert [tool.name for tool in await client.list_tools()] == ["act"]
+        seen = await client.call_tool("act", op="say", text="hello")
+        assert (seen["text"], seen["turn"], seen["done"]) == ("hello", 1, False)
+        assert (await client.evaluate()).reward == 0.5
+        with pytest.raises(ToolNotFoundError):
             await client.call_tool("nosuch")
+        with pytest.raises(InvalidArgumentsError, match="op: Input should be 'say'"):
+            await client.call_tool("act", op="shout")
+
+
+@pytest.mark.parametrize("door", ["grpc", "unix", "ws", "http"])
+async def test_tools_work_in_production_mode_by_every_door(door: str, tmp_path: Path) -> None:
+    definition = replace(TOOLS, mode=ServerMode.PRODUCTION)
+    async with (
+        serve_environments(definition, path=tmp_path) as urls,
+        MCPToolClient(urls[door]) as client,
+    ):
+        assert await client.has_tool("add")
+        assert await client.call_tool("add", a=1, b=2) == 3
+        with pytest.raises(EnvironmentFailedError, match="it broke"):
+            await client.call_tool("boom")
+        with pytest.raises(ModeForbidsError):
+            await client.reset()
+        assert await client.call_tool("add", a=2, b=2) == 4
+
+
+async def test_a_call_of_a_tool_is_no_step(client: MCPToolClient) -> None:
+    async with client:
+        await client.reset()
+        await client.call_tool("add", a=1, b=2)
+        assert (await client.state()).step_count == 0
+
+
+async def test_arguments_that_do_not_fit_or_cannot_be_sent_are_refused(
+    client: MCPToolClient,
+) -> None:
+    async with client:
+        with pytest.raises(InvalidArgumentsError):
+            await client.call_tool("add", a=numpy.zeros(2), b=1)
+        with pytest.raises(InvalidRequestError, match="the arguments of add cannot be sent"):
+            await client.call_tool("add", a=object(), b=1)
 
 
 async def test_the_mode_is_production_and_nothing_else() -> None:

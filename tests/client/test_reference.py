@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,9 +43,12 @@ class SayClient(EnvClient[SayAction, SayObservation, State]):
 
 
 @contextmanager
-def serving(python: str, kind: str, *, max_sessions: int) -> Iterator[str]:
+def serving(
+    python: str, kind: str, *, max_sessions: int, mode: str = "simulation"
+) -> Iterator[str]:
     with subprocess.Popen(
         [python, str(SERVER), kind, str(max_sessions)],
+        env={**os.environ, "OPENENV_MODE": mode},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -133,3 +137,10 @@ async def test_tools_are_listed_and_called(tools_address: str) -> None:
         assert len(listed.observation.tools) == 2
         called = await client.step(CallToolAction(tool_name="add", arguments={"a": 1, "b": 2}))
         assert str(called.observation.result) == "3"
+
+
+async def test_tools_are_called_in_production_mode_too(reference_python: str) -> None:
+    with serving(reference_python, "tools", max_sessions=1, mode="production") as address:
+        async with MCPToolClient(f"http://{address}") as client:
+            assert await client.call_tool("add", a=1, b=2) == 3
+            assert await client.has_tool("boom")

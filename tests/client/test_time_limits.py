@@ -11,10 +11,11 @@ import grpc
 import pytest
 
 from openenv_grpc import Budgets, DeadlineExceededError, GenericEnvClient
-from openenv_grpc.client import time_limits
+from openenv_grpc.client import SessionLost, time_limits, websocket_transport
 from openenv_grpc.client.catalog import describe
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.errors import Reason, SessionExpiredError
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc
 from openenv_grpc.wire.budgets import read_budgets
 from tests.client.conftest import serve_environments
@@ -27,6 +28,15 @@ class Patient(TurnEnvironment):
     """May take a minute for a step, and says so."""
 
     BUDGETS: ClassVar[Budgets] = Budgets(step_s=60, close_s=90, expected_step_s=0.5)
+
+
+class Closed(TurnEnvironment):
+    """Counts how often instances are closed."""
+
+    times: ClassVar[int] = 0
+
+    def close(self) -> None:
+        type(self).times += 1
 
 
 class Hasty(TurnEnvironment):
@@ -122,3 +132,46 @@ async def test_the_catalogue_and_unary_openings_tell_budgets_too(tmp_path: Path)
             episodes: Any = episode_pb2_grpc.EpisodeServiceStub(channel)
             opened = await episodes.Open(episode_pb2.OpenRequest())
             assert read_budgets(opened.budgets) == Patient.BUDGETS
+
+
+@pytest.mark.parametrize("door", ["grpc", "ws", "json"])
+async def test_answers_stay_with_their_steps_after_one_was_given_up(
+    door: str, tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if door == "json":  # which is spoken where the server takes no subprotocol
+        monkeypatch.setattr(websocket_transport, "SUBPROTOCOL", "another.v9")
+    async with (
+        asyncio.timeout(LIMIT_S),
+        serve_environments(definition(TurnEnvironment), path=tmp_path) as urls,
+        GenericEnvClient(urls["grpc" if door == "grpc" else "ws"], message_timeout_s=0.2) as client,
+    ):
+        await client.reset()
+        with pytest.raises(DeadlineExceededError):
+            await client.step({"op": "wait", "text": gate.name})
+        asyncio.get_running_loop().call_later(0.05, gate.opened.set)
+        for number in range(21):
+            token = f"token {number}"
+            assert (await client.step({"text": token})).observation["text"] == token
+
+
+async def test_a_session_that_idles_is_ended_once_and_says_so_but_never_amid_a_step(
+    tmp_path: Path, gate: Gate
+) -> None:
+    async with (
+        asyncio.timeout(LIMIT_S),
+        serve_environments(definition(Closed), path=tmp_path, session_timeout_s=0.4) as urls,
+        GenericEnvClient(urls["grpc"], events=True) as client,
+    ):
+        step = asyncio.create_task(client.step({"op": "wait", "text": gate.name}))
+        await asyncio.to_thread(gate.entered.wait, 5)
+        await asyncio.sleep(1)  # longer than it may idle
+        gate.opened.set()
+        assert (await step).observation["turn"] == 1
+        assert Closed.times == 0
+        lost = await anext(client.events())
+        assert isinstance(lost, SessionLost)
+        assert lost.error.reason is Reason.SESSION_EXPIRED
+        with pytest.raises(SessionExpiredError, match=r"idled for 0\.4 s"):
+            await client.step({})
+        assert (await client.reset()).observation["turn"] == 0
+        assert Closed.times == 1

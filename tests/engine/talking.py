@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
@@ -20,6 +21,7 @@ from openenv_grpc.operations import (
     Observed,
     Opened,
     Operation,
+    PromptsListed,
     Reply,
     ResetArguments,
     Result,
@@ -30,7 +32,7 @@ from openenv_grpc.operations import (
 )
 from openenv_grpc.serialization import BESIDE, dump_json, model_fields
 from openenv_grpc.sessions import SessionPort, ask
-from openenv_grpc.tools import ToolAnswer
+from openenv_grpc.tools import PromptAnswer, ResourceList, ResourceRead, ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata, ServerMode
 from tests.environments import Count, Counted
 
@@ -97,6 +99,8 @@ def _fields(result: Any) -> Any:
             return {"step_count": result.step_count}
         case EnvironmentMetadata():
             return model_fields(result)
+        case ResourceList() | ResourceRead() | PromptAnswer() | PromptsListed():
+            return asdict(result)
         case _:
             return result
 

@@ -9,6 +9,7 @@ import pytest
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import ToolPath, shape_of
 from openenv_grpc.environment import Environment
+from openenv_grpc.tools import tool
 from openenv_grpc.types import Observation, State
 from tests.environments import (
     AsyncCountdown,
@@ -165,3 +166,14 @@ def test_factories_have_names() -> None:
 
 def test_the_base_class_itself_can_be_looked_at() -> None:
     assert not shape_of(Environment).own_state
+
+
+def test_a_tool_of_a_class_that_offers_none_is_a_mistake() -> None:
+    class Mistaken(Countdown):
+        @tool
+        def look(self) -> str:
+            """Looks."""
+            return "dark"
+
+    with pytest.raises(TypeError, match=r"look is under @tool, but .* is no MCPEnvironment"):
+        shape_of(Mistaken)

@@ -15,13 +15,16 @@ from openenv_grpc.engine.process.frames import (
     FrameReader,
     anonymous_file,
     read_error,
+    read_notice,
     read_operation,
     write_error,
     write_frame,
+    write_notice,
     write_operation,
 )
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
 from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
 from tests.engine.talking import CODEC, JsonCodec
 
 
@@ -99,6 +102,29 @@ def test_an_error_of_an_authors_own_class_crosses_by_its_reason() -> None:
     assert type(read_error(write_error(Own("no task")))) is ERROR_TYPES[Reason.TASK_NOT_FOUND]
 
 
+class Deaf:
+    def tell(self, notice: ToolNotice) -> None:
+        raise AssertionError("nobody is to be told anything")
+
+
+@pytest.mark.parametrize(
+    "notice",
+    [
+        ToolProgress(progress=1.5, total=3, message="half"),
+        ToolProgress(progress=1),
+        ToolLog(level="warning", data={"k": [1]}, logger="shop"),
+    ],
+)
+def test_notices_cross(notice: ToolNotice) -> None:
+    assert read_notice(write_notice(notice)) == notice
+
+
+def test_somebody_listens_on_the_other_side_if_somebody_does_here() -> None:
+    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=Deaf())
+    listener = Deaf()
+    assert read_operation(write_operation(operation), listener).listener is listener
+
+
 def test_operations_cross() -> None:
     operation = Operation(
         kind=Kind.STEP,
@@ -108,7 +134,8 @@ def test_operations_cross() -> None:
         timeout_s=1.5,
         context="frame 7",
     )
-    read = read_operation(write_operation(operation))
+    read = read_operation(write_operation(operation), Deaf())
+    assert read.listener is None
     assert isinstance(read.codec, JsonCodec)
     fields = ("kind", "payload", "request_id", "timeout_s", "context")
     assert [getattr(read, name) for name in fields] == [getattr(operation, name) for name in fields]

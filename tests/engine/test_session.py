@@ -28,7 +28,7 @@ from openenv_grpc.errors import (
     SessionClosedError,
     UnserializableResultError,
 )
-from openenv_grpc.operations import Kind
+from openenv_grpc.operations import Kind, TaskQuery
 from openenv_grpc.sessions import CancelEffect, SessionState
 from openenv_grpc.types import ServerMode
 from tests.engine.talking import (
@@ -909,10 +909,10 @@ async def test_a_session_describes_itself() -> None:
         assert info.peer == "test"
 
 
-async def test_an_environment_without_tools_and_tasks_says_so() -> None:
+async def test_an_environment_without_tasks_says_so() -> None:
     async with opened(Countdown) as caller:
-        with pytest.raises(NotSupportedError, match="Environment does not support MCP"):
-            await caller.do(Kind.LIST_TOOLS)
+        with pytest.raises(NotSupportedError, match="list_splits is not supported"):
+            await caller.do(Kind.TASKS, TaskQuery(method="list_splits"))
 
 
 @pytest.mark.parametrize("seed", range(4))

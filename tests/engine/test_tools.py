@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -9,19 +10,32 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import BaseModel, Field
 
+from openenv_grpc.engine import EngineSettings
 from openenv_grpc.environment import Environment
 from openenv_grpc.errors import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
+    EpisodeNotStartedError,
     InvalidArgumentsError,
+    ResourceNotFoundError,
     ToolNotFoundError,
 )
-from openenv_grpc.operations import Evaluated, Kind
+from openenv_grpc.operations import Evaluated, Kind, PromptQuery, ResourceQuery
 from openenv_grpc.rubrics import Rubric
-from openenv_grpc.tools import CallToolAction, CallToolObservation
+from openenv_grpc.tools import CallToolAction, CallToolObservation, resource
 from openenv_grpc.types import Action, ServerMode
 from tests.engine.talking import opened
-from tests.environments import Count, Countdown, Counted, Toolbox, ToolSteps
+from tests.environments import (
+    AsyncCountdown,
+    Count,
+    Countdown,
+    Counted,
+    InlineCountdown,
+    Library,
+    Toolbox,
+    ToolSteps,
+)
+from tests.mcp_packages import SERVERS
 
 TOOLS = {"action_type": CallToolAction, "observation_type": CallToolObservation}
 
@@ -321,3 +335,136 @@ async def test_a_server_without_a_client_is_asked_for_its_functions() -> None:
         assert failed["is_error"]
         with pytest.raises(ToolNotFoundError, match="Tool not found: halve"):
             await caller.do(Kind.CALL_TOOL, ("halve", {}))
+
+
+# Environments without tools: `act`
+
+
+@pytest.mark.parametrize(
+    "factory", [Countdown, AsyncCountdown, InlineCountdown], ids=["thread", "async", "inline"]
+)
+async def test_an_environment_without_tools_has_one_that_acts(factory: type[Countdown]) -> None:
+    async with opened(factory) as caller:
+        assert (await caller.do(Kind.LIST_TOOLS))["tools"] == ["act"]
+        await caller.reset(start=3)
+        answer = await caller.do(Kind.CALL_TOOL, ("act", {"by": 2, "text": "hi"}))
+        assert answer["data"] == {"left": 1, "text": "hi", "done": False}
+        assert caller.session.info().step_count == 1
+        with pytest.raises(InvalidArgumentsError, match="by: Input should be a valid integer"):
+            await caller.do(Kind.CALL_TOOL, ("act", {"by": "much"}))
+        with pytest.raises(ToolNotFoundError):
+            await caller.do(Kind.CALL_TOOL, ("step", {}))
+        assert (await caller.do(Kind.CALL_TOOL, ("act", {"by": 1})))["data"]["done"]
+        verdict = await caller.do(Kind.EVALUATE)
+        assert (verdict["reward"], verdict["done"]) == (3.0, True)
+
+
+async def test_acting_before_a_reset_is_refused_where_steps_are() -> None:
+    class Strict(Countdown):
+        REQUIRES_RESET: ClassVar[bool] = True
+
+    async with opened(Strict) as caller:
+        with pytest.raises(EpisodeNotStartedError):
+            await caller.do(Kind.CALL_TOOL, ("act", {}))
+
+
+async def test_listing_act_takes_no_thread_from_an_asynchronous_environment() -> None:
+    async with opened(AsyncCountdown) as caller:
+        await caller.reset()
+        before = threading.active_count()
+        await caller.do(Kind.LIST_TOOLS)
+        assert threading.active_count() <= before
+
+
+# Resources and prompts
+
+
+@pytest.mark.parametrize("isolation", ["thread", "inline", "process"])
+async def test_resources_and_prompts_are_listed_and_read(isolation: str) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with opened(Library, isolation=isolation, settings=settings) as caller:
+        listed = await caller.do(Kind.LIST_RESOURCES)
+        assert [each["uri"] for each in listed["resources"]] == ["library://catalogue"]
+        assert [each["uri"] for each in listed["templates"]] == ["library://books/{title}"]
+        read = await caller.do(Kind.READ_RESOURCE, ResourceQuery(uri="library://books/emma"))
+        assert read["contents"][0]["text"] == "the text of emma"
+        with pytest.raises(ResourceNotFoundError):
+            await caller.do(Kind.READ_RESOURCE, ResourceQuery(uri="library://films"))
+        prompts = await caller.do(Kind.LIST_PROMPTS)
+        assert [each["name"] for each in prompts["prompts"]] == ["review"]
+        query = PromptQuery(name="review", arguments={"title": "Emma", "words": "9"})
+        said = await caller.do(Kind.GET_PROMPT, query)
+        assert said["messages"][0]["content"]["text"] == "Review Emma in 9 words."
+
+
+@pytest.mark.parametrize("base", [Countdown, AsyncCountdown], ids=["thread", "async"])
+async def test_any_environment_may_have_resources(base: type[Countdown]) -> None:
+    class Told(base):  # type: ignore[misc,valid-type]  # the point of the test
+        @resource("game://rules")
+        async def rules(self) -> str:
+            """The rules."""
+            return "count down"
+
+    async with opened(Told) as caller:
+        read = await caller.do(Kind.READ_RESOURCE, ResourceQuery(uri="game://rules"))
+        assert read["contents"][0]["text"] == "count down"
+        assert (await caller.do(Kind.LIST_PROMPTS)) == {"prompts": []}
+
+
+async def test_resources_and_prompts_are_there_in_production_too() -> None:
+    async with opened(Library, mode=ServerMode.PRODUCTION) as caller:
+        assert (await caller.do(Kind.LIST_RESOURCES))["resources"]
+        assert (await caller.do(Kind.LIST_PROMPTS))["prompts"]
+
+
+@pytest.mark.parametrize("make_server", SERVERS.values(), ids=SERVERS.keys())
+async def test_resources_and_prompts_of_an_mcp_server_are_offered_beside_the_classes(
+    make_server: Any,
+) -> None:
+    server = make_server({})
+    server.resource("server://notes/{name}")(note)
+    server.resource("server://all")(everything)
+    server.prompt()(ask)
+
+    class Served(Library):
+        def __init__(self) -> None:
+            super().__init__(mcp_server=server)
+
+    async with opened(Served) as caller:
+        listed = await caller.do(Kind.LIST_RESOURCES)
+        assert [each["uri"] for each in listed["resources"]] == [
+            "server://all",
+            "library://catalogue",
+        ]
+        assert [each["uri"] for each in listed["templates"]] == [
+            "server://notes/{name}",
+            "library://books/{title}",
+        ]
+        for uri, text in {
+            "server://notes/a": "note a",
+            "library://books/b": "the text of b",
+        }.items():
+            read = await caller.do(Kind.READ_RESOURCE, ResourceQuery(uri=uri))
+            assert read["contents"][0]["text"] == text
+        with pytest.raises(ResourceNotFoundError):
+            await caller.do(Kind.READ_RESOURCE, ResourceQuery(uri="nowhere://x"))
+        prompts = await caller.do(Kind.LIST_PROMPTS)
+        assert [each["name"] for each in prompts["prompts"]] == ["ask", "review"]
+        said = await caller.do(Kind.GET_PROMPT, PromptQuery(name="ask", arguments={"topic": "x"}))
+        assert said["messages"][0]["content"]["text"] == "tell me of x"
+        for query in (PromptQuery(name="ask"), PromptQuery(name="nosuch")):
+            with pytest.raises(InvalidArgumentsError):
+                await caller.do(Kind.GET_PROMPT, query)
+
+
+def note(name: str) -> str:
+    return f"note {name}"
+
+
+def everything() -> str:
+    return "all notes"
+
+
+def ask(topic: str) -> str:
+    """Asks."""
+    return f"tell me of {topic}"

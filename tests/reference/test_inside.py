@@ -18,6 +18,8 @@ pytestmark = pytest.mark.reference
     [
         "tests/test_mcp_servers.py",
         "tests/test_mcp_environment.py",
+        "tests/test_hearing.py",
+        "tests/engine/test_tools.py",
         "tests/reference/served_unchanged.py",
         "tests/reference/same_behaviour.py",
     ],

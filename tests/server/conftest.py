@@ -12,13 +12,16 @@ import pytest
 from openenv_grpc.engine import EnvironmentDefinition, SessionManager
 from openenv_grpc.server import GrpcServer
 from openenv_grpc.tools import CallToolAction, CallToolObservation
+from openenv_grpc.types import Action, Observation
 from tests.environments import (
+    AsyncSlow,
     Count,
     Countdown,
     Counted,
     Described,
     Failing,
     Gates,
+    Library,
     Lonely,
     NotBuilt,
     Slow,
@@ -69,6 +72,7 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
         "countdown": Countdown,
         "failing": Failing,
         "slow": functools.partial(Slow, gates),
+        "async_slow": functools.partial(AsyncSlow, gates),
         "described": Described,
         "slow_to_build": functools.partial(SlowToBuild, gates),
         "tasks": Tasks,
@@ -92,6 +96,11 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
             action_type=CallToolAction,
             observation_type=CallToolObservation,
             name="toolbox",
+        )
+    )
+    definitions.append(
+        EnvironmentDefinition(
+            factory=Library, action_type=Action, observation_type=Observation, name="library"
         )
     )
     definitions.append(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 import pytest
 
-from openenv_grpc.engine import SessionManager
+from openenv_grpc.engine import EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.server import GrpcServer
 from openenv_grpc.sessions import SessionState
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc, payload_pb2
 from openenv_grpc.wire.status import decode_status
-from tests.environments import Gates
+from tests.environments import Count, Counted, Gates, OwnBooks
 
 
 @pytest.fixture
@@ -135,6 +137,23 @@ async def test_a_calls_deadline_is_the_operations(stub: Any, gates: Gates) -> No
     gates.leave.set()
     own = await stub.Step(step(session, '{"text":"own"}'))
     assert '"text":"own"' in own.observation.json
+
+
+async def test_a_calls_deadline_reaches_the_environment() -> None:
+    definition = EnvironmentDefinition(
+        factory=OwnBooks, action_type=Count, observation_type=Counted
+    )
+    async with (
+        SessionManager([definition]) as host,
+        GrpcServer(host, stop_grace_s=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        episodes: Any = episode_pb2_grpc.EpisodeServiceStub(channel)
+        session = (await episodes.Open(episode_pb2.OpenRequest())).session_id
+        limited = await episodes.Step(step(session, "{}"), timeout=100)
+        assert 90 < json.loads(limited.observation.json)["left"] <= 100
+        unlimited = await episodes.Step(step(session, "{}", request_id=3))
+        assert json.loads(unlimited.observation.json)["left"] == 0
 
 
 async def test_a_session_ends_when_it_idles_beyond_its_lease(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import socket
 import threading
 from pathlib import Path
@@ -23,6 +24,7 @@ from openenv_grpc.v1 import session_pb2, session_pb2_grpc
 from openenv_grpc.wire.status import decode_status
 from tests.engine.talking import Caller
 from tests.environments import Count, Countdown, Counted, Gates, Slow
+from tests.exactly_once.proxy import proxied
 from tests.stream.pipe import opening, resetting, stepping
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -278,3 +280,33 @@ def test_it_serves_on_uvloop() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(drive())
+
+
+async def test_a_peer_that_hears_nothing_is_found_by_pings_and_its_session_ends(
+    host: SessionManager,
+) -> None:
+    async with (
+        asyncio.timeout(30),
+        GrpcServer(host, stop_grace_s=0, ping_interval_s=0.2, ping_timeout_s=0.2) as server,
+        proxied(server.ports[0], random.Random(7)) as proxy,
+        grpc.aio.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
+    ):
+        call: Any = session_pb2_grpc.SessionServiceStub(channel).Connect()
+        await call.write(request(opening(environment="countdown")))
+        await outcomes(call, 1)
+        proxy.deafen()
+        while host.sessions():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_peer_that_is_merely_silent_keeps_its_session(host: SessionManager) -> None:
+    async with (
+        GrpcServer(host, stop_grace_s=0, ping_interval_s=0.05, ping_timeout_s=5) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        call: Any = session_pb2_grpc.SessionServiceStub(channel).Connect()
+        await call.write(request(opening(environment="countdown")))
+        await outcomes(call, 1)
+        await asyncio.sleep(0.5)  # several pings
+        await call.write(request(stepping(request_id=2)))
+        assert (await outcomes(call, 1))[0].HasField("step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import grpc
 import pytest
 
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc, payload_pb2, tool_pb2, tool_pb2_grpc
+from tests.environments import Gates
 
 
 @pytest.fixture
@@ -94,3 +96,36 @@ async def test_the_trainer_reads_what_the_agent_earned(
     assert answer.contents[0].text == "taken"
     verdict = await episodes.Evaluate(episode_pb2.EvaluateRequest(session_id=session))
     assert (verdict.reward, verdict.terminated) == (1.0, True)
+
+
+# What a tool tells while it runs
+
+
+@pytest.mark.parametrize("call_id", ["", "c1"], ids=["once", "may be sent again"])
+@pytest.mark.parametrize("tool", ["work", "work_later"])
+async def test_progress_and_logs_come_before_the_result(
+    stub: Any, channel: grpc.aio.Channel, tool: str, call_id: str
+) -> None:
+    episodes: Any = episode_pb2_grpc.EpisodeServiceStub(channel)
+    opened = await episodes.Open(episode_pb2.OpenRequest(environment="library"))
+    request = call(opened.session_id, tool, '{"steps":2}', call_id=call_id)
+    messages = [message async for message in stub.CallTool(request)]
+    kinds = [message.WhichOneof("kind") for message in messages]
+    assert kinds == ["progress", "progress", "log", "result"]
+    progress, log = messages[1].progress, messages[2].log
+    assert (progress.progress, progress.total, progress.message) == (2, 2, "step 2")
+    assert progress.elapsed_time.ToNanoseconds() >= 0
+    assert (log.level, log.logger, log.data.json) == ("warning", "work", '{"steps":2}')
+
+
+async def test_ending_the_call_cancels_a_tool_that_can_be_cancelled(
+    stub: Any, channel: grpc.aio.Channel, gates: Gates
+) -> None:
+    episodes: Any = episode_pb2_grpc.EpisodeServiceStub(channel)
+    opened = await episodes.Open(episode_pb2.OpenRequest(environment="async_slow"))
+    asking = stub.CallTool(call(opened.session_id, "act", '{"text":"wait"}'))
+    assert await asyncio.to_thread(gates.entered.wait, 30)
+    asking.cancel()
+    async with asyncio.timeout(30):
+        answer = await result(stub, call(opened.session_id, "act"))
+    assert not answer.failed

@@ -77,7 +77,7 @@ async def test_a_hello_is_answered(pipe: Pipe) -> None:
     assert server.name == "openenv-grpc"
     assert list(server.environments) == ["countdown", "failing", "saved", "slow"]
     assert list(server.features) == [
-        "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+        "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
     ]  # fmt: skip
     assert server.max_operations_per_session == 16
 

@@ -258,6 +258,17 @@ async def test_calls_that_are_steps_are_told_with_their_reward(
     assert (called.tool_name, called.HasField("result"), called.reward) == ("say", True, 0.25)
 
 
+async def test_a_call_of_the_trainers_own_is_answered_and_no_event(pipe: Pipe) -> None:
+    await pipe.ask(watching("Toolbox thread", events=True))
+    operation = session_pb2.Operation(session=1, request_id=2)
+    operation.call_tool.tool_name = "add"
+    operation.call_tool.arguments.json = '{"a":1,"b":2}'
+    first = await pipe.ask(operation)
+    assert first.call_tool.result.contents[0].text == "3"
+    assert await pipe.ask(operation) == first  # a repeat, from the record
+    assert (await pipe.ask(reading(request_id=3))).WhichOneof("kind") == "get_state"
+
+
 async def test_who_asks_for_no_events_gets_none(host: SessionManager, pipe: Pipe) -> None:
     session_id = (await pipe.ask(watching())).open.session_id
     await call(host, session_id, "add", a=2, b=3)

@@ -20,7 +20,7 @@ from openenv_grpc.tools import (
     ToolOutcome,
     tool,
 )
-from openenv_grpc.tools.functions import split_docstring
+from openenv_grpc.tools.signatures import split_docstring
 from openenv_grpc.types import JsonValue, ServerMode
 
 

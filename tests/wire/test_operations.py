@@ -18,8 +18,19 @@ from openenv_grpc.errors import (
     InvalidRequestError,
     UnserializableResultError,
 )
-from openenv_grpc.operations import Closed, Evaluated, Kind, Observed, Opened, Operation, StateRead
+from openenv_grpc.operations import (
+    Closed,
+    Evaluated,
+    Kind,
+    Observed,
+    Opened,
+    Operation,
+    StateRead,
+    ToolCall,
+    ToolsListed,
+)
 from openenv_grpc.serialization import ActionReader
+from openenv_grpc.tools import ToolAnswer, ToolInfo
 from openenv_grpc.types import Observation, ServerMode, State
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire.operations import ConnectCodec, UnaryCodec
@@ -136,6 +147,25 @@ def test_results_that_are_all_defaults_are_set_all_the_same() -> None:
     assert written(Closed(step_count=0), session_pb2.Close()).WhichOneof("kind") == "close"
     state = written(StateRead(state=None), session_pb2.GetState())
     assert state.get_state.state.json == "{}"
+
+
+def test_tools_and_their_answers_are_outcomes_of_a_stream_too() -> None:
+    listed = written(ToolsListed(tools=[]), session_pb2.ListTools())
+    assert listed.WhichOneof("kind") == "list_tools"
+    listed = written(ToolsListed(tools=[ToolInfo(name="add")]), session_pb2.ListTools())
+    assert [tool.name for tool in listed.list_tools.tools] == ["add"]
+    answer = ToolAnswer(content=[{"type": "text", "text": "3"}], data=3, reward=1.0)
+    called = written(answer, session_pb2.CallTool())
+    assert called.call_tool.result.contents[0].text == "3"
+    assert not called.call_tool.result.failed
+
+
+def test_a_call_of_a_tool_is_read_from_a_stream() -> None:
+    message = session_pb2.CallTool(tool_name="add", arguments={"json": '{"a":1}'})
+    read = CONNECT.read_tool_call(operation(message), SPEC)
+    assert read == ToolCall(name="add", arguments={"a": 1})
+    with pytest.raises(InvalidRequestError, match="names no tool"):
+        CONNECT.read_tool_call(operation(session_pb2.CallTool()), SPEC)
 
 
 def test_a_state_is_a_model_or_a_dictionary() -> None:

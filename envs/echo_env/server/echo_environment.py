@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from echo_env.models import EchoAction, EchoObservation
-from openenv_grpc import EnvironmentMetadata, MCPEnvironment, tool
+from openenv_grpc import EnvironmentMetadata, MCPEnvironment, State, tool
 
 REWARD_PER_CHARACTER = 0.1
 GREETING = "Echo environment ready!"
 
 
-class EchoEnvironment(MCPEnvironment):
+class EchoEnvironment(MCPEnvironment[EchoAction, EchoObservation, State]):
     """Rewards a message with a tenth of its length; a tool call has no verdict."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True

@@ -7,13 +7,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from openenv_grpc.client import operations, tool_calls
+from openenv_grpc.client import operations, tool_results
 from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
+from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import Evaluation, answer_within, gone, no_answer
+from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.unanswered import Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
@@ -27,7 +28,7 @@ from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire import budgets, durations, status
+from openenv_grpc.wire import budgets, status
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -51,11 +52,13 @@ class ConnectSession:
         limits: TimeLimits,
         resume_window_s: float | None,
         queue_timeout_s: float,
+        audience: Audience,
     ) -> None:
         self._link = link
         self._release = release
         self._target = target
         self.limits = limits
+        self._listening = Listening(audience, link.limits.features, target=target)
         self._loop = asyncio.get_running_loop()
         self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
         self._window_s = resume_window_s if "resume" in link.limits.features else None
@@ -85,22 +88,17 @@ class ConnectSession:
             resume_key=self._key,
             resume_window_s=self._window_s,
             queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
+            progress=self._listening.progress,
+            events=self._listening.events,
             snapshot_id=snapshot_id,
         )
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
         self._id = opened.session_id
         self.limits.budgets = budgets.read_budgets(opened.budgets)
-        granted = opened.HasField("resume_window")
-        self._window_s = (
-            durations.read_duration(opened.resume_window, what="resume_window") if granted else None
-        )
+        self._window_s = operations.granted_window_s(opened)
         if offered:
-            self._agent_access = AgentAccess(
-                url=opened.agent_access.mcp_url,
-                token=opened.agent_access.token,
-                session_id=opened.session_id,
-            )
+            self._agent_access = operations.agent_access(opened)
 
     @property
     def budgets(self) -> Budgets:
@@ -153,34 +151,14 @@ class ConnectSession:
 
     async def list_tools(self) -> list[Tool]:
         """See `RemoteSession`."""
-        return await tool_calls.list_tools(self)
+        outcome = await self._ask(operations.list_tools(), what="list_tools")
+        return tool_results.listed(outcome.list_tools)
 
     async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """See `RemoteSession`. A call whose connection was lost is sent again, not done again."""
-        return await tool_calls.call_tool(self, name, arguments)
-
-    @property
-    def id(self) -> str:
-        """See `ToolUser`."""
-        return self._id
-
-    @property
-    def resumes(self) -> bool:
-        """See `ToolUser`."""
-        return self._window_s is not None
-
-    async def tool_caller(self) -> ToolCaller | None:
-        """See `ToolUser`."""
-        self._check()
-        if self._stream is None:
-            limit_s = self.limits.other_s
-            try:
-                async with asyncio.timeout(limit_s):
-                    await self._standing.wait()
-            except TimeoutError:
-                raise no_answer("the tool call", limit_s) from None
-            self._check()
-        return None if self._stream is None else self._stream.tools
+        operation = operations.call_tool(name, arguments)
+        outcome = await self._ask(operation, what=f"the tool {name}")
+        return tool_results.called(name, outcome.call_tool.result)
 
     async def close(self) -> None:
         """See `RemoteSession`. A session that is gone counts as closed."""
@@ -245,7 +223,7 @@ class ConnectSession:
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, self._loop.create_future())
+        pending = Pending(data, what, self._loop.create_future())
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
@@ -290,7 +268,10 @@ class ConnectSession:
         """See `Receiver`."""
         if outcome.HasField("progress"):
             self._recover()
-            self._opening.told(outcome.progress)
+            if outcome.request_id == OPENING_ID:
+                self._opening.told(outcome.progress)
+            call = self._unanswered.what(outcome.request_id)
+            self._listening.hear_progress(outcome.progress, call=call)
             return
         pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
@@ -303,8 +284,10 @@ class ConnectSession:
                 self._refused(status.decode_error(outcome.error))
             else:
                 self._attached()
-        elif outcome.HasField("event") and outcome.event.HasField("session_lost"):
+        elif outcome.event.HasField("session_lost"):
             self.lose(status.decode_error(outcome.event.session_lost))
+        elif outcome.HasField("event"):
+            self._listening.hear_event(outcome.event)
 
     # What becomes of the stream (`link.Traveller`)
 
@@ -316,7 +299,13 @@ class ConnectSession:
         self._prefix = b"\x08" + varint(self._number)  # field 1
         self._standing.set()
         if self._id:
-            attach = operations.attach(self._id, resume_key=self._key, control_id=_ATTACH)
+            attach = operations.attach(
+                self._id,
+                resume_key=self._key,
+                control_id=_ATTACH,
+                progress=self._listening.progress,
+                events=self._listening.events,
+            )
             self._send(attach.SerializeToString())
         else:
             self._attached()  # by the `open` among what is sent again
@@ -383,6 +372,7 @@ class ConnectSession:
         if self.lost is not None:
             return
         self.lost = error
+        self._listening.lost(error)
         self._unanswered.fail(error)
         self._quit(settled=True)
 

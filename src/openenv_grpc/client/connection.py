@@ -38,6 +38,9 @@ What their receivers ask next leaves before the rest is handed out. Else session
 alike end up in one message, and server and client wait for each other in turn.
 """
 
+DRAINING = "draining"
+"""The feature of clients that take the event of that name."""
+
 _CLOSE_TIMEOUT_S = 5.0
 _BARRIER = -1  # a control id
 
@@ -58,7 +61,8 @@ class _Barrier:
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
-        self.passed.set()
+        if outcome.control_id == _BARRIER:
+            self.passed.set()
 
 
 class Connection:
@@ -85,6 +89,8 @@ class Connection:
         """How many operations of a session may be in flight; 0 for any number."""
         self.features: frozenset[str] = frozenset()
         """What the server can do beyond the usual."""
+        self.draining = False
+        """Whether the server has said that it is about to stop, and takes no new sessions."""
         self._answered = False  # whether an operation has got its outcome here
         self.on_end: Callable[[OpenEnvError], None] | None = None
         """Called once when the stream has ended, which `start` tells by itself."""
@@ -102,6 +108,7 @@ class Connection:
         hello = session_pb2.ConnectRequest()
         hello.client.name = "openenv-grpc-python"
         hello.client.version = _version()
+        hello.client.features.append(DRAINING)
         hello.client.max_receive_size_bytes = self._options.max_message_bytes
         self._outbox.put(hello.SerializeToString())
         self._task = self._loop.create_task(self._run(), name="openenv-grpc connection")
@@ -235,6 +242,10 @@ class Connection:
             receiver.receive(outcome)
         elif outcome.session == -1 and outcome.HasField("error"):
             raise status.decode_error(outcome.error)
+        elif outcome.session == -1 and outcome.event.HasField("draining"):
+            self.draining = True
+            for each in list(self._receivers.values()):
+                each.receive(outcome)
         # What is left is late, for a session that has ended, or an event of the stream.
 
     async def _send(self) -> None:

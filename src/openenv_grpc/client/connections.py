@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.events import Audience
 from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import NotSupportedError
@@ -55,7 +55,7 @@ class SharedLink:
         if self._dialling.cancelled() or self._dialling.exception() is not None:
             return False
         link = self._dialling.result().link
-        return link is not None and link.stands
+        return link is not None and link.takes_sessions
 
     async def leave(self) -> None:
         """Stops being one of its users."""
@@ -94,6 +94,7 @@ async def open_session(
     message_timeout_s: float | None,
     resume_window_s: float | None,
     queue_timeout_s: float,
+    audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
@@ -119,6 +120,7 @@ async def open_session(
             environment=environment,
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
+            audience=audience,
             snapshot_id=snapshot_id,
         )
     try:
@@ -129,6 +131,7 @@ async def open_session(
             limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
             queue_timeout_s=queue_timeout_s,
+            audience=audience,
         )
     except BaseException:
         await shared.leave()
@@ -148,15 +151,19 @@ async def _open_json(
     environment: str,
     connect_timeout_s: float,
     message_timeout_s: float | None,
+    audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
     target, options = shared.key
-    if snapshot_id:
-        await shared.leave()
-        raise NotSupportedError(
-            f"{target.uri} speaks the reference's JSON protocol, which has no snapshots; leave "
-            "snapshot_id out"
-        )
+    for asked, what in (
+        (audience.events is not None, "tells no events; leave events=True"),
+        (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
+    ):
+        if asked:
+            await shared.leave()
+            raise NotSupportedError(
+                f"{target.uri} speaks the reference's JSON protocol, which {what} out"
+            )
     if environment:
         await shared.leave()
         raise NotSupportedError(
@@ -193,8 +200,7 @@ async def _dial_once(
         transport = GrpcTransport(target, options)
         connection = Connection(transport, options, target=target.uri)
         await connection.start(timeout_s=connect_timeout_s)
-        tools = ToolCaller(transport.channel, target=target.uri, metadata=transport.metadata)
-        return Stream(connection, tools)
+        return Stream(connection)
     # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
     from openenv_grpc.client import websocket_transport
 
@@ -203,7 +209,7 @@ async def _dial_once(
         return socket
     connection = Connection(socket, options, target=target.uri)
     await connection.start(timeout_s=connect_timeout_s)
-    return Stream(connection, None)
+    return Stream(connection)
 
 
 async def _dial_json(

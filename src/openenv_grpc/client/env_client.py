@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -14,13 +14,14 @@ from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
+from openenv_grpc.client.events import Audience, Event, EventLog, Progress
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import parse_url
-from openenv_grpc.errors import InvalidRequestError, NotSupportedError
+from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
 ActT = TypeVar("ActT")
@@ -89,6 +90,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         environment: str = "",
         resume_window_s: float | None = 60.0,
         queue_timeout_s: float = 300.0,
+        on_progress: Callable[[Progress], None] | None = None,
+        events: bool = False,
         snapshot_id: str = "",
         token: str | None = None,
         tls_ca: FilePath | None = None,
@@ -116,6 +119,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         and one that speaks JSON does not let it wait. After five seconds the log tells the place in
         the queue.
 
+        `on_progress` is called every few seconds while a call takes long, on the event loop, and
+        not to block it; servers of the reference tell no progress. With `events` the server tells
+        what happens in the session, for `events()`.
         With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
         Raises:
@@ -148,6 +154,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._environment = environment
         self._resume_window_s = arguments.window(resume_window_s)
         self._queue_timeout_s = arguments.at_least_0("queue_timeout_s", queue_timeout_s)
+        self._on_progress = on_progress
+        self._wants_events = events
         self._snapshot_id = snapshot_id
         self._forget()
 
@@ -156,6 +164,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connecting: asyncio.Lock | None = None
+        self._events = EventLog() if self._wants_events else None
         self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
         self._parent: EnvClient[ActT, ObsT, StateT] | None = None
 
@@ -250,6 +259,20 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         session = await self._open()
         return session.agent_access()
 
+    def events(self) -> AsyncIterator[Event]:
+        """Iterates over what happens in the session beside the answers to calls.
+
+        These are `ToolCalled` for calls of its tools by its agent, `SessionLost`, and `Draining`.
+        Each is given once. The iteration outlasts the loss of a session, and ends when the client
+        is closed. What happens while the connection is lost is not told later.
+
+        Raises:
+            InvalidRequestError: the client was not made with `events=True`.
+        """
+        if self._events is None:
+            raise InvalidRequestError("nothing is told of events; make the client with events=True")
+        return aiter(self._events)
+
     async def new_session(self) -> Self:
         """Returns a connected client of the same kind on the same server, closed with this one."""
         await self._open(anew=True)
@@ -312,6 +335,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             await child.close()
         await self.disconnect()
         self._loop = self._connecting = None
+        if self._events is not None:
+            self._events.close()
+            self._events = EventLog()
         if self._provider is not None:
             await providers.stop(self._provider)
             self._provider = None
@@ -344,7 +370,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         `metadata` where there is some.
         """
         if self._observations is None:
-            raise self._unnamed("observation_type", "_parse_result")
+            raise parsing.unnamed(type(self), "observation_type", "_parse_result")
         return StepResult(
             observation=self._observations.read(payload),
             reward=payload.get("reward"),
@@ -355,16 +381,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """Makes a state. A hook for subclasses."""
         if self._states is None:
-            raise self._unnamed("state_type", "_parse_state")
+            raise parsing.unnamed(type(self), "state_type", "_parse_state")
         state: StateT = parsing.validated(self._states, payload, what="state")
         return state
-
-    def _unnamed(self, attribute: str, hook: str) -> NotSupportedError:
-        name = type(self).__name__
-        return NotSupportedError(
-            f"{name} names no {attribute} and has no {hook}: derive it from EnvClient[YourAction, "
-            "YourObservation, YourState], or use GenericEnvClient"
-        )
 
     def _result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
         """Parses a result, and adds what hooks written for the reference know nothing of."""
@@ -405,6 +424,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             message_timeout_s=self._message_timeout_s,
             resume_window_s=self._resume_window_s,
             queue_timeout_s=self._queue_timeout_s,
+            audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
         )
         return await traced(opening, target=self._target, environment=self._environment)

@@ -23,12 +23,12 @@ class GrpcTransport:
 
     def __init__(self, target: Target, options: ConnectionOptions) -> None:
         self._target = target.uri
-        self.metadata = tuple((name.lower(), value) for name, value in options.headers)
-        self.channel = open_channel(target, options)
+        metadata = tuple((name.lower(), value) for name, value in options.headers)
+        self._channel = open_channel(target, options)
         # Without serialisers grpc hands the bytes through.
         connect: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-        connect = self.channel.stream_stream(METHOD)
-        self._call = connect(metadata=self.metadata)
+        connect = self._channel.stream_stream(METHOD)
+        self._call = connect(metadata=metadata)
 
     async def read(self) -> bytes | None:
         """See `Transport`."""
@@ -50,7 +50,7 @@ class GrpcTransport:
     async def close(self) -> None:
         """See `Transport`."""
         self._call.cancel()
-        await self.channel.close()
+        await self._channel.close()
 
 
 def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel:

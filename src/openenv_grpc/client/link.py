@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openenv_grpc.client.connection import Connection
-from openenv_grpc.client.tool_calls import ToolCaller
 from openenv_grpc.errors import (
     DeadlineExceededError,
     InternalError,
@@ -40,10 +39,9 @@ _FINAL = (UnauthenticatedError, PermissionDeniedError, InvalidRequestError)
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream, and the tools beside it."""
+    """A stream that stands, or stood."""
 
     connection: Connection
-    tools: ToolCaller | None
 
 
 class Traveller(Protocol):
@@ -81,9 +79,9 @@ class Link:
         self._use(stream)
 
     @property
-    def stands(self) -> bool:
-        """Whether there is a stream just now."""
-        return self._stream is not None
+    def takes_sessions(self) -> bool:
+        """Whether there is a stream just now, and its server is not about to stop."""
+        return self._stream is not None and not self._stream.connection.draining
 
     @property
     def limits(self) -> Connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
@@ -10,6 +10,7 @@ from pydantic import ConfigDict, TypeAdapter
 from openenv_grpc.client import parsing
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.env_client import EnvClient
+from openenv_grpc.client.events import Progress
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.tools import (
@@ -41,8 +42,9 @@ _STATES: TypeAdapter[State] = TypeAdapter(State)
 class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
     """Lists and calls tools. A base for clients with observations of their own.
 
-    Over gRPC the tools are called beside the episode, by `ToolService`; over a WebSocket with our
-    server by steps, which count; with a reference server as its own client does.
+    A call of a tool is an operation of the session, in the order of the others. It is no step, and
+    works in production too. With a server that speaks the reference's JSON protocol alone, it is
+    called as the reference's own client does.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
         *,
         environment: str = "",
         queue_timeout_s: float = 300.0,
+        on_progress: Callable[[Progress], None] | None = None,
+        events: bool = False,
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -83,6 +87,8 @@ class MCPClientBase(EnvClient[ActT, ObsT, StateT]):
             headers,
             environment=environment,
             queue_timeout_s=queue_timeout_s,
+            on_progress=on_progress,
+            events=events,
             token=token,
             tls_ca=tls_ca,
             tls_cert=tls_cert,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.errors import (
     Effect,
@@ -28,6 +29,8 @@ def open_session(
     resume_key: str = "",
     resume_window_s: float | None = None,
     queue_timeout_s: float | None = None,
+    progress: bool = False,
+    events: bool = False,
     snapshot_id: str = "",
 ) -> session_pb2.Operation:
     """Makes an `open`, of a session that outlives its stream if there is a window.
@@ -35,6 +38,7 @@ def open_session(
     With a `queue_timeout_s` it may wait for a slot, and asks to be told where it stands.
     """
     operation = session_pb2.Operation()
+    operation.open.progress, operation.open.events = progress, events
     operation.open.environment = environment
     operation.open.agent_access = agent_access
     operation.open.snapshot_id = snapshot_id
@@ -47,11 +51,14 @@ def open_session(
     return operation
 
 
-def attach(session_id: str, *, resume_key: str, control_id: int) -> session_pb2.Operation:
+def attach(
+    session_id: str, *, resume_key: str, control_id: int, progress: bool, events: bool
+) -> session_pb2.Operation:
     """Makes an `attach`."""
     operation = session_pb2.Operation(control_id=control_id)
     operation.attach.session_id = session_id
     operation.attach.resume_key = resume_key
+    operation.attach.progress, operation.attach.events = progress, events
     return operation
 
 
@@ -111,6 +118,22 @@ def evaluate() -> session_pb2.Operation:
     return operation
 
 
+def list_tools() -> session_pb2.Operation:
+    """Makes a `list_tools`."""
+    operation = session_pb2.Operation()
+    operation.list_tools.SetInParent()
+    return operation
+
+
+def call_tool(name: str, arguments: Mapping[str, JsonValue]) -> session_pb2.Operation:
+    """Makes a `call_tool`. Raises `InvalidRequestError` if an argument cannot be sent."""
+    operation = session_pb2.Operation()
+    operation.call_tool.tool_name = name
+    if arguments:
+        _fill(operation.call_tool.arguments, arguments, what=f"the arguments of {name}")
+    return operation
+
+
 def snapshot() -> session_pb2.Operation:
     """Makes a `snapshot`."""
     operation = session_pb2.Operation()
@@ -139,6 +162,22 @@ def _read(message: payload_pb2.Payload, *, what: str) -> dict[str, JsonValue]:
         raise ProtocolViolationError(
             f"the server sent a broken {what}: {error.message}", effect=Effect.DONE
         ) from error
+
+
+def granted_window_s(result: session_pb2.OpenResult) -> float | None:
+    """Returns how long a session outlives its stream, if it does."""
+    if not result.HasField("resume_window"):
+        return None
+    return durations.read_duration(result.resume_window, what="resume_window")
+
+
+def agent_access(result: session_pb2.OpenResult) -> AgentAccess:
+    """Returns what a session's agent needs."""
+    return AgentAccess(
+        url=result.agent_access.mcp_url,
+        token=result.agent_access.token,
+        session_id=result.session_id,
+    )
 
 
 def observed(result: Observed) -> dict[str, Any]:

@@ -8,7 +8,12 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, RootModel, TypeAdapter, ValidationError
 
-from openenv_grpc.errors import Effect, InvalidRequestError, ProtocolViolationError
+from openenv_grpc.errors import (
+    Effect,
+    InvalidRequestError,
+    NotSupportedError,
+    ProtocolViolationError,
+)
 from openenv_grpc.serialization import model_type, violations
 from openenv_grpc.types import JsonValue
 
@@ -91,3 +96,11 @@ def validated(adapter: TypeAdapter[Any], value: object, *, what: str) -> Any:
             effect=Effect.DONE,
             violations=found,
         ) from error
+
+
+def unnamed(client: type, attribute: str, hook: str) -> NotSupportedError:
+    """Makes the error for a client that knows neither a class nor how to read it otherwise."""
+    return NotSupportedError(
+        f"{client.__name__} names no {attribute} and has no {hook}: derive it from "
+        "EnvClient[YourAction, YourObservation, YourState], or use GenericEnvClient"
+    )

@@ -10,11 +10,12 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.events import Event
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue, StepResult
@@ -151,6 +152,12 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """Tells what the session's agent needs."""
         return _background.run(self._client.agent_access())
 
+    def events(self) -> Iterator[Event]:
+        """Iterates over what happens in the session; waits for each. See `EnvClient.events`."""
+        events = self._client.events()
+        while (event := _background.run(_next(events))) is not None:
+            yield event
+
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client of the same kind, closed with this one."""
         return SyncEnvClient(_background.run(self._client.new_session()))
@@ -198,6 +205,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
             raise AttributeError(name)
         attribute = getattr(self._client, name)
         return _blocking(attribute) if inspect.iscoroutinefunction(attribute) else attribute
+
+
+async def _next(events: AsyncIterator[Event]) -> Event | None:
+    return await anext(events, None)
 
 
 def _blocking(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

@@ -17,6 +17,8 @@ class Pending:
 
     data: bytes
     """As it is sent, without the session's number, which differs from stream to stream."""
+    what: str
+    """Which call it is."""
     answer: asyncio.Future[session_pb2.Outcome]
     """Done already where the caller has given up. The place is kept until the late outcome comes,
     which is then nobody else's."""
@@ -45,6 +47,11 @@ class Unanswered:
     def add(self, request_id: int, pending: Pending) -> None:
         """Adds the next one."""
         self._by_id[request_id] = pending
+
+    def what(self, request_id: int) -> str:
+        """Returns which call has a number; nothing if it is not known, or has its outcome."""
+        pending = self._by_id.get(request_id)
+        return "" if pending is None else pending.what
 
     def take(self, request_id: int) -> Pending | None:
         """Takes out what has its outcome now."""

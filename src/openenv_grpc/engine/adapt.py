@@ -13,7 +13,8 @@ from typing import Any
 from openenv_grpc.environment import Environment, EpisodeBooks, EpisodeRandom
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import StateRead
-from openenv_grpc.tools.functions import ToolFunction
+from openenv_grpc.own_loop import run_apart
+from openenv_grpc.tools import Library, Offers, ToolFunction
 from openenv_grpc.types import Budgets, Isolation, Observation, State
 
 BASES = frozenset({"openenv_grpc.environment", "openenv.core.env_server.interfaces"})
@@ -38,6 +39,7 @@ class ToolPath(enum.Enum):
     SERVER = "server"
     """An `mcp_server` without a client, on the event loop."""
     NONE = "none"
+    """Nobody: there is `act`, or calls are steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def shape_of(cls: type) -> Shape:
     """Looks at a class.
 
     Raises:
-        TypeError: it is no environment.
+        TypeError: it is no environment, or has tools that nobody could call.
     """
     for name in ("reset", "step"):
         if not callable(getattr(cls, name, None)):
@@ -263,9 +265,16 @@ def _does_nothing_to_close(cls: type) -> bool:
 
 
 def _has_tools(cls: type) -> bool:
-    return issubclass(cls, MCPEnvironment) or any(
-        hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session")
-    )
+    if issubclass(cls, MCPEnvironment):
+        return True
+    for base in cls.__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, ToolFunction):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} is under @tool, but {cls.__qualname__} is no "
+                    "MCPEnvironment, so nobody could call it; derive the class from MCPEnvironment"
+                )
+    return any(hasattr(cls, name) for name in ("mcp_client", "mcp_server", "mcp_session"))
 
 
 # What can be told of an instance only.
@@ -280,6 +289,13 @@ def tool_path(environment: Any) -> ToolPath:
     if getattr(environment, "mcp_server", None):
         return ToolPath.SERVER
     return ToolPath.NONE
+
+
+def offers(environment: Any) -> Offers:
+    """Returns the resources and prompts of an environment, of ours or of any class."""
+    if isinstance(environment, MCPEnvironment):
+        return environment._offers
+    return Library(environment, run_apart)
 
 
 def mode_tools(environment: Any) -> dict[str, tuple[Mapping[str, Any], Callable[..., Any]]]:

@@ -13,7 +13,6 @@ from openenv_grpc.engine.held import HeldContext
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.engine.saving import AT_ONCE
 from openenv_grpc.engine.traced import make_performer
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
 from openenv_grpc.events import in_session, log_event
@@ -182,7 +181,7 @@ class Housing:
         """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
         performer = self._performer
         assert performer is not None
-        if performer.instance.shape.on_loop and operation.kind in AT_ONCE:
+        if performer.instance.is_at_hand(operation.kind):
             _INLINE.run(performer.perform, operation, done)
         else:
             (self._worker or self._taken()).run(performer.perform, operation, done)

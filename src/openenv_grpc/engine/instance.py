@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from openenv_grpc.engine import adapt, saving, toolbox
-from openenv_grpc.engine.adapt import Method, Shape, ToolPath
+from openenv_grpc.engine import adapt, saving
+from openenv_grpc.engine.adapt import Method, Shape
+from openenv_grpc.engine.agent_side import AgentSide, Prepared
 from openenv_grpc.engine.books import Books, random_source
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.errors import (
@@ -22,18 +23,13 @@ from openenv_grpc.operations import (
     Kind,
     Observed,
     Operation,
-    Result,
     StateRead,
     TaskQuery,
-    ToolsListed,
 )
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools.notices import heard
 from openenv_grpc.types import JsonValue
 
 logger = logging.getLogger(__name__)
-
-Prepared = tuple[Callable[[], Any], Callable[[Any], Result]]
-"""The call of the environment, and what makes a result of its value."""
 
 
 class Instance:
@@ -49,24 +45,22 @@ class Instance:
         self.shape: Shape = adapt.shape_of_instance(environment)
         self.books = books
         self.spec = registered.spec
-        self._registered = registered
-        self._tool_path = adapt.tool_path(environment)
         self._has_rubric = adapt.has_rubric(environment)
         self._own_rng = adapt.keeps_rng(environment, self.shape)
         adapt.bind_mode(environment, self.spec.mode)
         if self.shape.ours:
             adapt.bind_books(environment, self.books.episode)
+        self._agent_side = AgentSide(environment, registered, books, self)
         self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
             Kind.STEP: self._prepare_step,
             Kind.RESET: self._prepare_reset,
             Kind.STATE: self._prepare_state,
             Kind.EVALUATE: self._prepare_evaluate,
-            Kind.LIST_TOOLS: self._prepare_list_tools,
-            Kind.CALL_TOOL: self._prepare_call_tool,
             Kind.TASKS: self._prepare_tasks,
             Kind.METADATA: self._prepare_metadata,
             Kind.SNAPSHOT: self._prepare_snapshot,
             Kind.RESTORE: self._prepare_restore,
+            **self._agent_side.prepare,
         }
 
     def awaits(self, operation: Operation) -> bool:
@@ -83,12 +77,8 @@ class Instance:
                 return self.shape.step.asynchronous
             case Kind.RESET:
                 return self.shape.reset.asynchronous
-            case Kind.LIST_TOOLS | Kind.CALL_TOOL:
-                if self._tool_path is ToolPath.NONE:
-                    return (
-                        self._registered.tool_actions is not None and self.shape.step.asynchronous
-                    )
-                return self._tool_path is not ToolPath.OWN
+            case kind if kind in self._agent_side.prepare:
+                return self._agent_side.awaits(kind)
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
                 return evaluate is not None and evaluate.asynchronous
@@ -99,17 +89,34 @@ class Instance:
             case _:
                 return False
 
+    def is_at_hand(self, kind: Kind) -> bool:
+        """Tells whether operations of a kind neither block nor await anything."""
+        return self.shape.on_loop and (kind in saving.AT_ONCE or self._agent_side.is_at_hand(kind))
+
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
-        return self._prepare[operation.kind](operation)
+        prepared = self._prepare[operation.kind](operation)
+        if operation.listener is None:
+            return prepared
+        call, complete = prepared
+        return partial(heard, operation.listener.tell, call), complete
 
     # Episodes
 
     def _prepare_step(self, operation: Operation) -> Prepared:
         read = operation.codec.read_step(operation, self.spec)
-        self._check_episode()
+        self.check_episode()
         keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
-        return self._step(operation, read.action, keywords), self._stepped
+        return self._step(operation, read.action, keywords), self.stepped
+
+    @property
+    def awaits_step(self) -> bool:
+        """See `Episodes`."""
+        return self.shape.step.asynchronous
+
+    def step_call(self, operation: Operation, action: Any) -> Callable[[], Any]:
+        """See `Episodes`."""
+        return self._step(operation, action, {})
 
     def _step(
         self, operation: Operation, action: Any, keywords: dict[str, JsonValue]
@@ -119,12 +126,18 @@ class Instance:
             keywords.setdefault("timeout_s", operation.timeout_s)
         return partial(method.call, self.environment, action, **keywords)
 
-    def _stepped(self, observation: Any) -> Observed:
+    def stepped(self, observation: Any) -> Observed:
+        """See `Episodes`."""
+        observed = self.observe_step(observation)
+        self.books.stepped()
+        return observed
+
+    def observe_step(self, observation: Any) -> Observed:
+        """See `Episodes`."""
         self.books.count_step()
         observed = self._observe(observation)
         if self._has_rubric:
             observed.rewards = adapt.reward_parts(self.environment)
-        self.books.stepped()
         return observed
 
     def _prepare_reset(self, operation: Operation) -> Prepared:
@@ -166,7 +179,8 @@ class Instance:
         self.books.saw(done=observed.done, truncated=observed.truncated)
         return observed
 
-    def _check_episode(self) -> None:
+    def check_episode(self) -> None:
+        """See `Episodes`."""
         if not self.shape.requires_reset:
             return
         if not self.books.started:
@@ -220,82 +234,6 @@ class Instance:
                 parts, reward = {}, verdict
         return Evaluated(reward=reward, rewards=parts, done=books.done, truncated=books.truncated)
 
-    # Tools
-
-    def _prepare_list_tools(self, operation: Operation) -> Prepared:
-        match self._tool_path:
-            case ToolPath.OWN:
-                return self.environment.list_tools, _listed
-            case ToolPath.CLIENT | ToolPath.SERVER as path:
-                return partial(toolbox.list_tools, self.environment, path), _listed
-            case ToolPath.NONE:
-                action = self._tool_action("list_tools")()
-                return self._step(operation, action, {}), self._listed_by_step
-
-    def _prepare_call_tool(self, operation: Operation) -> Prepared:
-        read = operation.codec.read_tool_call(operation, self.spec)
-        environment = self.environment
-        match self._tool_path:
-            case ToolPath.OWN:
-                call = partial(
-                    environment.call_tool, read.name, read.arguments, operation.timeout_s
-                )
-                return call, self._called
-            case ToolPath.CLIENT | ToolPath.SERVER as path:
-                call = partial(toolbox.call_tool, environment, path, read.name, read.arguments)
-                return call, self._called
-            case ToolPath.NONE:
-                action = self._tool_action("call_tool")(
-                    tool_name=read.name, arguments=read.arguments
-                )
-                return self._step(operation, action, {}), self._called_by_step
-
-    def _tool_action(self, name: str) -> type[Any]:
-        if self._registered.tool_actions is None:
-            raise NotSupportedError("Environment does not support MCP")
-        return self._registered.tool_actions[name]
-
-    def _called(self, answer: ToolAnswer) -> ToolAnswer:
-        self.books.earn(answer)
-        return answer
-
-    def _listed_by_step(self, observation: Any) -> ToolsListed:
-        tools = self._field(observation, "list", "tools", "ListToolsObservation")
-        return ToolsListed(
-            tools=[
-                ToolInfo(
-                    name=tool.name, description=tool.description, input_schema=tool.input_schema
-                )
-                for tool in tools
-            ],
-            by_step=True,
-        )
-
-    def _called_by_step(self, observation: Any) -> ToolAnswer:
-        observed = self._stepped(observation)
-        self._field(observation, "call", "tool_name", "CallToolObservation")
-        error = observation.error
-        text = str(observation.result) if error is None else error.message
-        return ToolAnswer(
-            content=[{"type": "text", "text": text}],
-            data=observation.result,
-            is_error=error is not None,
-            observation=observation,
-            reward=observed.reward,
-            rewards=observed.rewards,
-            terminated=observed.done and not observed.truncated,
-            truncated=observed.truncated,
-        )
-
-    def _field(self, observation: Any, call: str, field: str, expected: str) -> Any:
-        """Returns a field that marks the class which a tool action asks for."""
-        if not adapt.has_field(observation, field):
-            raise TypeError(
-                f"MCP-style tools/{call} step returned {type(observation).__name__}, expected "
-                f"{expected}"
-            )
-        return vars(observation)[field]
-
     # Copies
 
     def _prepare_snapshot(self, operation: Operation) -> Prepared:
@@ -333,10 +271,6 @@ def _unchanged(value: Any) -> Any:
 
 def _nothing() -> None:
     return None
-
-
-def _listed(tools: list[ToolInfo]) -> ToolsListed:
-    return ToolsListed(tools=tools)
 
 
 def no_such_method(name: str) -> NotSupportedError:

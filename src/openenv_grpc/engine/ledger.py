@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,7 +50,7 @@ class Ledger:
         self.last_id = 0
         self._max_records = max_records
         self._max_bytes = max_bytes
-        self._records: OrderedDict[int, _Record] = OrderedDict()
+        self._records: dict[int, _Record] = {}
         self.kept_bytes = 0
         """Size of the answers that are kept."""
         self._kept = 0
@@ -138,19 +137,24 @@ class Ledger:
 
     def acknowledge(self, request_id: int) -> None:
         """Forgets the answers up to a number."""
-        while self._drop_oldest(up_to=request_id):
-            pass
+        for number in tuple(self._records):
+            if number > request_id or not self._drop(number):
+                return
 
-    def _drop_oldest(self, *, up_to: int | None = None) -> bool:
+    def _drop_oldest(self) -> bool:
         """Forgets the oldest answer; tells whether there was one to forget."""
-        for number, record in self._records.items():
-            if not record.answered or (up_to is not None and number > up_to):
-                return False
-            del self._records[number]
-            self._kept -= 1
-            self.kept_bytes -= len(record.content)
-            return True
-        return False
+        oldest = next(iter(self._records), None)
+        return oldest is not None and self._drop(oldest)
+
+    def _drop(self, number: int) -> bool:
+        """Forgets the answer to a number; tells whether there was one."""
+        record = self._records[number]
+        if not record.answered:
+            return False
+        del self._records[number]
+        self._kept -= 1
+        self.kept_bytes -= len(record.content)
+        return True
 
     def _shrink(self) -> None:
         """Drops the oldest answers until the rest is small enough."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from openenv_grpc import tracing
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.engine import capacity, verdicts
+from openenv_grpc.engine import capacity, draining, verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
@@ -43,13 +43,6 @@ from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort, Wait
 from openenv_grpc.types import EnvironmentMetadata
-
-DRAIN_INTERVAL_S = 0.1
-"""How often it is looked whether what is under way has ended."""
-
-DRAIN_SETTLE_S = 1.0
-"""How long nothing may have been asked of a session whose episode is over, for it to be drained:
-its client may still read the state, or ask for the verdict."""
 
 
 class SessionManager:
@@ -308,16 +301,9 @@ class SessionManager:
 
         Sessions that are merely open are not waited for.
         """
-        while self._is_busy():  # noqa: ASYNC110  # an end may come from a clock, too
-            await asyncio.sleep(DRAIN_INTERVAL_S)
-
-    def _is_busy(self) -> bool:
-        now = self.clock.time()
-        return bool(self._transient) or any(
-            session.is_under_way
-            or (session.idle_since is not None and now - session.idle_since < DRAIN_SETTLE_S)
-            for session in self._sessions.values()
-        )
+        busy = draining.is_busy
+        while self._transient or busy(self._sessions.values(), self.clock.time()):  # noqa: ASYNC110
+            await asyncio.sleep(draining.INTERVAL_S)  # an end may come from a clock, too
 
     @property
     def serving(self) -> bool:

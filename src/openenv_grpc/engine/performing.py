@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from openenv_grpc.engine.instance import Instance, Prepared, no_such_method
+from openenv_grpc.engine.agent_side import Prepared
+from openenv_grpc.engine.instance import Instance, no_such_method
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -18,6 +19,7 @@ from openenv_grpc.errors import (
     InvalidArgumentsError,
     NotSupportedError,
     OpenEnvError,
+    ResourceNotFoundError,
     TaskNotFoundError,
     ToolNotFoundError,
     UnserializableResultError,
@@ -34,6 +36,7 @@ PASSED_ON = (
     InvalidActionError,
     InvalidArgumentsError,
     NotSupportedError,
+    ResourceNotFoundError,
     TaskNotFoundError,
     ToolNotFoundError,
     UnserializableResultError,

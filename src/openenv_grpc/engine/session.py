@@ -196,7 +196,7 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
-        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+        if self.watch is not None and _is_an_agents(operation):
             deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused)
 
@@ -515,3 +515,8 @@ class Session:
     ) -> None:
         told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
         log_event(logger, level, event, told, error=error)
+
+
+def _is_an_agents(operation: Operation) -> bool:
+    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
+    return operation.kind is Kind.CALL_TOOL and operation.request_id is None

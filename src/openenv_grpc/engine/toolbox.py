@@ -1,4 +1,7 @@
-"""Tools of environments written against the reference: asked of its MCP client or server."""
+"""What is offered to agents by environments that have more than ours do: an MCP client or server.
+
+Those are written against the reference. All of this is awaited on the event loop.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,19 @@ from typing import Any
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import ToolPath
 from openenv_grpc.errors import ToolNotFoundError
+from openenv_grpc.mcp_clients import FastMCPClient
+from openenv_grpc.mcp_servers import ServerSession
 from openenv_grpc.serialization import to_plain
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools import (
+    PromptAnswer,
+    PromptInfo,
+    ResourceList,
+    ResourceRead,
+    ToolAnswer,
+    ToolInfo,
+)
 from openenv_grpc.tools.answers import answer_of, failure
+from openenv_grpc.tools.library import no_such_prompt, no_such_resource
 from openenv_grpc.types import JsonValue
 
 
@@ -53,6 +66,39 @@ async def call_tool(
     if name not in tools:
         raise ToolNotFoundError(f"Tool not found: {name}")
     return await _call(tools[name].fn, arguments, wrap=False)
+
+
+def session_with(environment: Any, path: ToolPath) -> ServerSession | None:
+    """Returns what reads resources and prompts of an environment that has a client of a server."""
+    if path is not ToolPath.CLIENT:
+        return None
+    return ServerSession(FastMCPClient(environment.mcp_client))
+
+
+async def list_resources(session: ServerSession | None) -> ResourceList:
+    """Lists resources."""
+    return ResourceList() if session is None else await session.list_resources()
+
+
+async def read_resource(session: ServerSession | None, uri: str) -> ResourceRead:
+    """Reads a resource. Raises `ResourceNotFoundError`."""
+    if session is None:
+        raise no_such_resource(uri)
+    return await session.read_resource(uri)
+
+
+async def list_prompts(session: ServerSession | None) -> list[PromptInfo]:
+    """Lists prompts."""
+    return [] if session is None else await session.list_prompts()
+
+
+async def get_prompt(
+    session: ServerSession | None, name: str, arguments: Mapping[str, JsonValue]
+) -> PromptAnswer:
+    """Asks for a prompt. Raises `InvalidArgumentsError`."""
+    if session is None:
+        raise no_such_prompt(name)
+    return await session.get_prompt(name, arguments)
 
 
 async def _call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -21,12 +22,17 @@ from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
-from openenv_grpc.stream import MAX_UNSENT_BYTES, StreamLimits
+from openenv_grpc.stream import MAX_UNSENT_BYTES, PROGRESS_INTERVAL_S, StreamLimits
 
 logger = logging.getLogger(__name__)
 
 SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
 _STOCK_SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME, CHANNELZ)
+
+PING_INTERVAL_S = 15.0
+PING_TIMEOUT_S = 10.0
+
+_NEVER_MS = 2**31 - 1  # as gRPC has it
 
 Drained = Callable[[float | None], object]
 """Is told that the server drains, and the seconds that episodes under way may take, if that was
@@ -47,13 +53,20 @@ class GrpcServer:
         max_message_bytes: int = 100 * 2**20,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         max_operations_per_session: int = 16,
+        progress_interval_s: float = PROGRESS_INTERVAL_S,
+        ping_interval_s: float = PING_INTERVAL_S,
+        ping_timeout_s: float = PING_TIMEOUT_S,
         stop_grace_s: float = 5.0,
         doors: catalog.Doors | None = None,
         on_drain: Drained | None = None,
         access: Access | None = None,
         credentials: grpc.ServerCredentials | None = None,
     ) -> None:
-        """Describes a server. `credentials` are for TLS, which Unix sockets do without."""
+        """Describes a server.
+
+        Connections are pinged every `ping_interval_s`, never if that is 0, and end when there was
+        no answer for `ping_timeout_s`. `credentials` are for TLS, which Unix sockets do without.
+        """
         self._host = host
         self._access = access or Access()
         self._credentials = credentials
@@ -64,7 +77,10 @@ class GrpcServer:
             max_receive_bytes=max_message_bytes,
             max_unsent_bytes=max_unsent_bytes,
             max_operations_per_session=max_operations_per_session,
+            progress_interval_s=progress_interval_s,
         )
+        self._ping_interval_s = ping_interval_s
+        self._ping_timeout_s = ping_timeout_s
         self._doors = doors or self._own_doors
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
@@ -144,13 +160,16 @@ class GrpcServer:
 
     def _options(self) -> list[tuple[str, int]]:
         size = self._limits.max_receive_bytes
+        interval_ms, timeout_ms = (
+            math.ceil(seconds * 1000) for seconds in (self._ping_interval_s, self._ping_timeout_s)
+        )
         return [
             ("grpc.max_receive_message_length", size),
             ("grpc.max_send_message_length", -1),  # the stream keeps to what its client takes
             ("grpc.so_reuseport", 0),  # a port in use is an error, not shared
-            ("grpc.keepalive_time_ms", 15_000),
-            ("grpc.keepalive_timeout_ms", 10_000),
-            ("grpc.http2.ping_timeout_ms", 10_000),
+            ("grpc.keepalive_time_ms", interval_ms or _NEVER_MS),
+            ("grpc.keepalive_timeout_ms", timeout_ms),
+            ("grpc.http2.ping_timeout_ms", timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from typing import TypeAlias, TypeVar
 
 import grpc
@@ -47,13 +48,17 @@ def method(
 
 
 def raw_streaming_method(
-    request_type: type[RequestT], method: Callable[[RequestT, Context], AsyncIterator[bytes]]
+    request_type: type[RequestT],
+    method: Callable[[RequestT, Context], AsyncGenerator[bytes, None]],
 ) -> Handler:
     """Makes a method that answers with a stream of messages which are written already."""
 
     async def call(data: bytes, context: Context) -> AsyncIterator[bytes]:
-        async with failures_as_status(context):
-            async for response in method(_parse(request_type, data), context):
+        async with (
+            failures_as_status(context),
+            aclosing(method(_parse(request_type, data), context)) as responses,
+        ):
+            async for response in responses:
                 yield response
 
     return grpc.unary_stream_rpc_method_handler(call)

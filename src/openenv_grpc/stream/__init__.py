@@ -1,12 +1,18 @@
 """One `Connect` stream over any source and sink of messages."""
 
 from openenv_grpc.stream.incoming import digest
-from openenv_grpc.stream.limits import MAX_UNSENT_BYTES, Duplex, StreamLimits
+from openenv_grpc.stream.limits import (
+    MAX_UNSENT_BYTES,
+    PROGRESS_INTERVAL_S,
+    Duplex,
+    StreamLimits,
+)
 from openenv_grpc.stream.outbox import Outbox, frame, varint
 from openenv_grpc.stream.serving import serve_stream
 
 __all__ = [
     "MAX_UNSENT_BYTES",
+    "PROGRESS_INTERVAL_S",
     "Duplex",
     "Outbox",
     "StreamLimits",

@@ -20,6 +20,8 @@ _KINDS = {
     "evaluate": Kind.EVALUATE,
     "snapshot": Kind.SNAPSHOT,
     "close": Kind.CLOSE,
+    "list_tools": Kind.LIST_TOOLS,
+    "call_tool": Kind.CALL_TOOL,
 }
 _CODEC = ConnectCodec()
 

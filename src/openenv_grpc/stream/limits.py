@@ -9,6 +9,7 @@ DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
 MAX_UNSENT_BYTES = 32 * 2**20
+PROGRESS_INTERVAL_S = 5.0
 
 MIN_RECEIVE_BYTES = 1024
 """What a client has to take, so that it can be told of errors."""
@@ -35,5 +36,5 @@ class StreamLimits:
     """Unsent outcomes past which no further operation is read."""
     max_operations_per_session: int = 16
     """Told to the client; the session enforces it."""
-    progress_interval_s: float = 5.0
+    progress_interval_s: float = PROGRESS_INTERVAL_S
     """Between two `progress` of an operation, for clients that ask for it."""

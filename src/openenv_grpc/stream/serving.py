@@ -43,7 +43,7 @@ from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 
 FEATURES = (
-    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events",
+    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
 )  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512

@@ -19,6 +19,7 @@ from openenv_grpc.types import State
 
 REFERENCE_MCP_MODULE = "openenv.core.env_server.mcp_environment"
 REFERENCE_TOOL_TYPES = "openenv.core.env_server.mcp_types"
+_GENERIC = ("Environment", "MCPEnvironment")
 FRAMEWORKS = ("openenv_grpc.", "openenv.core.")
 """Modules that an author derives from. What they say of types says nothing of the author's."""
 
@@ -83,14 +84,17 @@ def _tool_types(cls: type) -> ModuleType | None:
 
 
 def _type_parameters(cls: type) -> tuple[Any, Any, Any]:
-    """Returns what the nearest `Environment[A, O, S]` among the author's bases is given."""
+    """Returns what the nearest `Environment[A, O, S]` among the author's bases is given.
+
+    Or `MCPEnvironment`.
+    """
     for base in cls.__mro__:
         if _of_framework(base):
             break
         for generic in base.__dict__.get("__orig_bases__", ()):
             origin, arguments = typing.get_origin(generic), typing.get_args(generic)
             # By name, since the reference's class is served too.
-            if origin is not None and origin.__name__ == "Environment" and len(arguments) == 3:
+            if origin is not None and origin.__name__ in _GENERIC and len(arguments) == 3:
                 return arguments[0], arguments[1], arguments[2]
     return None, None, None
 

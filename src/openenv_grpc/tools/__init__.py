@@ -13,6 +13,17 @@ from openenv_grpc.tools.actions import (
 )
 from openenv_grpc.tools.answers import Media, ToolAnswer, ToolInfo, ToolOutcome, ToolResult
 from openenv_grpc.tools.functions import BoundTool, ToolFunction, tool
+from openenv_grpc.tools.library import Library, Offers
+from openenv_grpc.tools.notices import (
+    LogLevel,
+    ToolLog,
+    ToolNotice,
+    ToolProgress,
+    report_log,
+    report_progress,
+)
+from openenv_grpc.tools.prompts import PromptAnswer, PromptArgument, PromptInfo, prompt
+from openenv_grpc.tools.resources import ResourceInfo, ResourceList, ResourceRead, resource
 from openenv_grpc.tools.toolbox import Toolbox
 
 __all__ = [
@@ -21,17 +32,33 @@ __all__ = [
     "BoundTool",
     "CallToolAction",
     "CallToolObservation",
+    "Library",
     "ListToolsAction",
     "ListToolsObservation",
+    "LogLevel",
     "Media",
+    "Offers",
+    "PromptAnswer",
+    "PromptArgument",
+    "PromptInfo",
+    "ResourceInfo",
+    "ResourceList",
+    "ResourceRead",
     "Tool",
     "ToolAnswer",
     "ToolError",
     "ToolErrorType",
     "ToolFunction",
     "ToolInfo",
+    "ToolLog",
+    "ToolNotice",
     "ToolOutcome",
+    "ToolProgress",
     "ToolResult",
     "Toolbox",
+    "prompt",
+    "report_log",
+    "report_progress",
+    "resource",
     "tool",
 ]

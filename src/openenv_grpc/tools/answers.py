@@ -91,12 +91,14 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a sound that a tool returns, alone or in a list."""
+    """A file that a tool returns, alone or in a list: an image, a sound, or any other."""
 
     data: bytes
     """The file's bytes."""
     mime_type: str
-    """`image/png`, `audio/wav` and so on."""
+    """`image/png`, `audio/wav`, `application/pdf` and so on."""
+    uri: str | None = None
+    """Of a file that is a resource. What is neither an image nor a sound is always sent as one."""
 
 
 def answer_of(value: Any, *, wrap: bool = False) -> ToolAnswer:
@@ -116,9 +118,9 @@ def answer_of(value: Any, *, wrap: bool = False) -> ToolAnswer:
         return answer
     parts = value if isinstance(value, list) else [value]
     if any(isinstance(part, Media) for part in parts):
-        return ToolAnswer(content=[_block(part) for part in parts])
+        return ToolAnswer(content=[_part(part) for part in parts])
     plain = to_plain(value)
-    content = [] if plain is None else [_block(plain)]
+    content = [] if plain is None else [content_block(plain)]
     if isinstance(plain, dict) and not wrap:
         return ToolAnswer(content=content, structured_content=plain, data=plain)
     if plain is None and not wrap:
@@ -136,18 +138,31 @@ def failure(text: str) -> ToolAnswer:
     return ToolAnswer(content=[{"type": "text", "text": text}], is_error=True)
 
 
-def _block(value: Any) -> dict[str, JsonValue]:
+def _part(value: Any) -> dict[str, JsonValue]:
+    return content_block(value if isinstance(value, Media) else to_plain(value))
+
+
+def content_block(value: Any) -> dict[str, JsonValue]:
+    """Writes a value as one content block of MCP."""
     match value:
         case Media():
-            return {
-                "type": "audio" if value.mime_type.startswith("audio/") else "image",
-                "data": base64.b64encode(value.data).decode("ascii"),
-                "mimeType": value.mime_type,
-            }
+            return _media_block(value)
         case str():
             return {"type": "text", "text": value}
         case _:
             return {"type": "text", "text": dump_json(value).decode()}
+
+
+def _media_block(media: Media) -> dict[str, JsonValue]:
+    data = base64.b64encode(media.data).decode("ascii")
+    kind = media.mime_type.partition("/")[0]
+    if media.uri is None and kind in ("image", "audio"):
+        return {"type": kind, "data": data, "mimeType": media.mime_type}
+    uri = media.uri or "data:"  # MCP wants one, and this one leads nowhere
+    return {
+        "type": "resource",
+        "resource": {"uri": uri, "mimeType": media.mime_type, "blob": data},
+    }
 
 
 def _reference_block(block: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from openenv_grpc.errors import ToolNotFoundError
 from openenv_grpc.tools.actions import RESERVED_TOOL_NAMES
+from openenv_grpc.tools.declaring import declared
 from openenv_grpc.tools.functions import BoundTool, ToolFunction
 from openenv_grpc.types import ServerMode
 
@@ -19,12 +20,8 @@ class Toolbox:
 
     def __init__(self, owner: object) -> None:
         self._tools: dict[str, dict[ServerMode | None, BoundTool]] = {}
-        attributes: dict[str, object] = {}
-        for base in reversed(type(owner).__mro__):
-            attributes.update(vars(base))
-        for attribute in attributes.values():
-            if isinstance(attribute, ToolFunction):
-                self.add(attribute.bound(attribute.__get__(owner)))
+        for function in declared(owner, ToolFunction):
+            self.add(function.bound(function.__get__(owner)))
 
     def add(self, tool: BoundTool) -> None:
         """Adds a tool, in the place of one of the same name and mode.

@@ -19,14 +19,17 @@ from openenv_grpc.operations import (
     StateRead,
     StepArguments,
     ToolCall,
+    ToolsListed,
 )
 from openenv_grpc.serialization import BESIDE, model_fields
 from openenv_grpc.sessions import QueuePlace
+from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
 from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.durations import fill_duration
+from openenv_grpc.wire.tool_messages import fill_result, read_call, write_tool
 
 MAX_EPISODE_ID = 255
 
@@ -80,12 +83,16 @@ class ProtoCodec:
         return StepArguments(action=action, keywords=keywords, strict=True)
 
     def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
-        """Refuses: tools have a codec of their own."""
+        """Refuses."""
         raise InternalError("this codec reads no tool calls")
 
 
 class ConnectCodec(ProtoCodec):
     """Writes the `Outcome`s of a stream, without the session's number, which is the stream's."""
+
+    def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
+        """Reads a `CallTool`."""
+        return read_call(operation.payload)
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes the outcome of an operation that went well."""
@@ -116,6 +123,11 @@ class ConnectCodec(ProtoCodec):
             case Closed():
                 outcome.close.SetInParent()
                 outcome.close.step_count = result.step_count
+            case ToolsListed():
+                outcome.list_tools.SetInParent()
+                outcome.list_tools.tools.extend(map(write_tool, result.tools))
+            case ToolAnswer():
+                fill_result(outcome.call_tool.result, result)
             case _:
                 raise InternalError(f"a stream has no outcome for {type(result).__name__}")
         return outcome.SerializeToString()

@@ -59,6 +59,7 @@ GRPC_CODES: Mapping[Reason, str] = {
     Reason.PROTOCOL_VIOLATION: "INVALID_ARGUMENT",
     Reason.INTERNAL: "INTERNAL",
     Reason.MISSING_DEPENDENCY: "INTERNAL",
+    Reason.RESOURCE_NOT_FOUND: "NOT_FOUND",
 }
 """Name of the gRPC code for each reason."""
 

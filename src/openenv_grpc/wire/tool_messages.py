@@ -8,10 +8,11 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, InvalidRequestError
 from openenv_grpc.operations import Operation, Result, ToolCall, ToolsListed, WritingCodec
 from openenv_grpc.serialization import BESIDE, dump_json, model_fields
-from openenv_grpc.tools import ToolAnswer, ToolInfo
+from openenv_grpc.tools import ToolAnswer, ToolInfo, ToolLog, ToolNotice, ToolProgress
 from openenv_grpc.types import JsonValue
-from openenv_grpc.v1 import tool_pb2
+from openenv_grpc.v1 import session_pb2, tool_pb2
 from openenv_grpc.wire import payloads
+from openenv_grpc.wire.durations import fill_duration
 
 
 class ToolCodec(WritingCodec):
@@ -19,19 +20,13 @@ class ToolCodec(WritingCodec):
 
     def read_tool_call(self, operation: Operation, spec: EnvironmentSpec) -> ToolCall:
         """Reads a `CallToolRequest`."""
-        request: tool_pb2.CallToolRequest = operation.payload
-        if not request.tool_name:
-            raise InvalidRequestError("the call names no tool; set tool_name")
-        if not request.HasField("arguments"):
-            return ToolCall(name=request.tool_name)
-        arguments = payloads.decode_object(request.arguments, what="arguments")
-        return ToolCall(name=request.tool_name, arguments=arguments)
+        return read_call(operation.payload)
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes a list of tools, or the final message of a call."""
         match result:
             case ToolsListed():
-                listed = tool_pb2.ListToolsResponse(tools=[_tool(tool) for tool in result.tools])
+                listed = tool_pb2.ListToolsResponse(tools=map(write_tool, result.tools))
                 return listed.SerializeToString()
             case ToolAnswer():
                 response = tool_pb2.CallToolResponse()
@@ -41,7 +36,36 @@ class ToolCodec(WritingCodec):
                 raise InternalError(f"the tool service has no answer for {type(result).__name__}")
 
 
-def _tool(tool: ToolInfo) -> tool_pb2.Tool:
+def write_notice(notice: ToolNotice, *, elapsed_s: float) -> bytes:
+    """Writes a message of a call that is not its last."""
+    response = tool_pb2.CallToolResponse()
+    match notice:
+        case ToolProgress():
+            message = response.progress
+            message.progress = notice.progress
+            if notice.total is not None:
+                message.total = notice.total
+            message.message = notice.message
+            fill_duration(message.elapsed_time, elapsed_s)
+        case ToolLog():
+            response.log.level = notice.level
+            response.log.logger = notice.logger
+            payloads.encode_payload(response.log.data, notice.data)
+    return response.SerializeToString()
+
+
+def read_call(message: tool_pb2.CallToolRequest | session_pb2.CallTool) -> ToolCall:
+    """Reads a call. Raises `InvalidRequestError`."""
+    if not message.tool_name:
+        raise InvalidRequestError("the call names no tool; set tool_name")
+    if not message.HasField("arguments"):
+        return ToolCall(name=message.tool_name)
+    arguments = payloads.decode_object(message.arguments, what="arguments")
+    return ToolCall(name=message.tool_name, arguments=arguments)
+
+
+def write_tool(tool: ToolInfo) -> tool_pb2.Tool:
+    """Describes a tool."""
     schema = tool.output_schema
     return tool_pb2.Tool(
         name=tool.name,

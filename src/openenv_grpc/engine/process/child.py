@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from openenv_grpc.engine.process import lifeline
+from openenv_grpc import lifeline
 from openenv_grpc.engine.process.frames import (
     SOCKET_BYTES,
     Frame,

@@ -15,10 +15,12 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import NamedTuple
 
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
-from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.operations import Kind, Listener, Operation
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
 
 INLINE_BYTES = 64 * 2**10
 """Contents from here on go through the file."""
@@ -60,6 +62,8 @@ class FrameKind(enum.IntEnum):
     """The environment is closed."""
     LOG = 12
     """Something to be logged. Facts: the record."""
+    NOTICE = 13
+    """A tool tells something. Number: that of the operation. Facts: the notice."""
 
 
 class Frame(NamedTuple):
@@ -170,14 +174,15 @@ def write_operation(operation: Operation) -> bytes:
             operation.timeout_s,
             operation.context,
             operation.trace,
+            operation.listener is not None,
         ),
         protocol=5,
     )
 
 
-def read_operation(content: bytes) -> Operation:
-    """Reads what `write_operation` wrote."""
-    kind, codec, payload, request_id, timeout_s, context, trace = pickle.loads(content)
+def read_operation(content: bytes, listener: Listener) -> Operation:
+    """Reads what `write_operation` wrote; `listener` is told if somebody listens."""
+    kind, codec, payload, request_id, timeout_s, context, trace, is_heard = pickle.loads(content)
     return Operation(
         kind=Kind(kind),
         codec=codec,
@@ -186,4 +191,16 @@ def read_operation(content: bytes) -> Operation:
         timeout_s=timeout_s,
         context=context,
         trace=trace,
+        listener=listener if is_heard else None,
     )
+
+
+def write_notice(notice: ToolNotice) -> bytes:
+    """Writes what a tool tells."""
+    return json.dumps([type(notice).__name__, asdict(notice)]).encode()
+
+
+def read_notice(facts: bytes) -> ToolNotice:
+    """Reads what `write_notice` wrote."""
+    kind, fields = json.loads(facts)
+    return ToolLog(**fields) if kind == ToolLog.__name__ else ToolProgress(**fields)

@@ -13,7 +13,13 @@ from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.housing import Settled
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.process.child import Child
-from openenv_grpc.engine.process.frames import Frame, FrameKind, read_error, write_operation
+from openenv_grpc.engine.process.frames import (
+    Frame,
+    FrameKind,
+    read_error,
+    read_notice,
+    write_operation,
+)
 from openenv_grpc.engine.process.pool import ProcessPool
 from openenv_grpc.engine.worker import Done
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -130,6 +136,8 @@ class ProcessHousing:
                 )
                 error = read_error(frame.facts) if frame.facts else None
                 self._done((frame.content, error))
+            case FrameKind.NOTICE:
+                self._tell(frame)
             case FrameKind.BUILT:
                 facts = json.loads(frame.facts)
                 self.environment_type = facts["type"]
@@ -143,6 +151,13 @@ class ProcessHousing:
                 self._done(WorkerTraceback(json.loads(frame.facts)))
             case _:
                 self._is_closed()
+
+    def _tell(self, frame: Frame) -> None:
+        """Hands on what a tool tells. What is left over of an earlier operation is dropped."""
+        if self._running is not None and frame.number == self._number:
+            listener = self._running[0].listener
+            if listener is not None:
+                listener.tell(read_notice(frame.facts))
 
     def left_alone(self, exit_code: int) -> None:
         """Notes that the process has ended."""

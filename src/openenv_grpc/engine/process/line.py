@@ -9,8 +9,15 @@ import socket
 import threading
 from collections import deque
 
-from openenv_grpc.engine.process.frames import Frame, FrameKind, FrameReader, write_frame
+from openenv_grpc.engine.process.frames import (
+    Frame,
+    FrameKind,
+    FrameReader,
+    write_frame,
+    write_notice,
+)
 from openenv_grpc.events import carried
+from openenv_grpc.tools import ToolNotice
 
 _CHUNK_BYTES = 2**18
 
@@ -44,6 +51,18 @@ class Line:
             self._socket.sendall(
                 write_frame(self._file, kind, number=number, facts=facts, content=content)
             )
+
+
+class LineListener:
+    """Has the server hear what a tool tells. Implements `Listener`."""
+
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
+        self._number = number
+
+    def tell(self, notice: ToolNotice) -> None:
+        """Sends a notice."""
+        self._line.send(FrameKind.NOTICE, number=self._number, facts=write_notice(notice))
 
 
 class LogSender(logging.Handler):

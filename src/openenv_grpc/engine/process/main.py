@@ -10,8 +10,8 @@ import pickle
 import socket
 import traceback
 
-from openenv_grpc import tracing
-from openenv_grpc.engine.process import lifeline, memory
+from openenv_grpc import lifeline, tracing
+from openenv_grpc.engine.process import memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
 from openenv_grpc.engine.process.recipe import Recipe

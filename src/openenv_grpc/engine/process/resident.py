@@ -22,9 +22,8 @@ from openenv_grpc.engine.housing import awaited
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_operation, write_error
-from openenv_grpc.engine.process.line import Line
+from openenv_grpc.engine.process.line import Line, LineListener
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.engine.saving import AT_ONCE
 from openenv_grpc.engine.traced import make_performer
 from openenv_grpc.events import log_event
 from openenv_grpc.operations import Kind, Operation
@@ -101,11 +100,11 @@ class Resident:
         performer = self._performer
         assert performer is not None
         try:
-            operation = read_operation(frame.content)
+            operation = read_operation(frame.content, LineListener(self._line, frame.number))
             if performer.instance.awaits(operation):
                 loop = self._on_loop()
                 loop.call_soon_threadsafe(self._start, performer, operation, frame.number)
-            elif performer.instance.shape.on_loop and operation.kind in AT_ONCE:
+            elif performer.instance.is_at_hand(operation.kind):
                 self._tell(self._await(_perform_there(performer, operation)))
             else:
                 self._tell(performer.perform(operation))

@@ -1,4 +1,4 @@
-"""Sees to it that a worker process, and what it started, end when the server does."""
+"""Sees to it that a process of ours, and what it started, end when the server does."""
 
 from __future__ import annotations
 

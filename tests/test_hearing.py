@@ -1,0 +1,121 @@
+"""What is heard of an operation before its reply."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+import pytest
+
+from openenv_grpc.engine import EngineSettings
+from openenv_grpc.hearing import MAX_WAITING, Hearing, hear
+from openenv_grpc.mcp_environment import MCPEnvironment
+from openenv_grpc.operations import Kind, Reply
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, report_progress, tool
+from openenv_grpc.types import Observation
+from tests.engine.talking import Caller, opened
+from tests.environments import Library
+from tests.mcp_packages import SERVERS, context_class
+
+STEPS = [
+    ToolProgress(progress=1, total=2, message="step 1"),
+    ToolProgress(progress=2, total=2, message="step 2"),
+    ToolLog(level="warning", data={"steps": 2}, logger="work"),
+]
+
+
+async def heard(caller: Caller, name: str, **arguments: Any) -> list[ToolNotice | Reply]:
+    operation = caller.operation(Kind.CALL_TOOL, (name, arguments))
+    async with asyncio.timeout(30), aclosing(hear(caller.session, operation)) as telling:
+        return [told async for told in telling]
+
+
+@pytest.mark.parametrize("isolation", ["thread", "inline", "process"])
+@pytest.mark.parametrize("name", ["work", "work_later"])
+async def test_what_a_tool_tells_is_heard_in_order_and_then_its_reply(
+    name: str, isolation: str
+) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with opened(Library, isolation=isolation, settings=settings) as caller:
+        *told, reply = await heard(caller, name, steps=2)
+        assert told == STEPS
+        assert isinstance(reply, Reply)
+        assert b"done" in reply.content
+        assert (await caller.do(Kind.CALL_TOOL, (name, {"steps": 2})))["text"].startswith("done")
+
+
+async def test_a_tool_that_nobody_listens_to_tells_nothing_to_who_listens_to_another() -> None:
+    class Two(Library):
+        @tool
+        def quiet(self) -> str:
+            """Works without a word."""
+            return "done"
+
+    async with opened(Two) as caller:
+        assert len(await heard(caller, "work", steps=1)) == 3
+        assert len(await heard(caller, "quiet")) == 1
+
+
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+@pytest.mark.parametrize("make_server", SERVERS.values(), ids=SERVERS.keys())
+async def test_tools_of_an_mcp_server_are_heard_too(make_server: Any) -> None:
+    server = make_server({})
+
+    class Served(MCPEnvironment):
+        def __init__(self) -> None:
+            super().__init__(mcp_server=server)
+
+        def reset(self, **kwargs: Any) -> Observation:
+            return Observation()
+
+    async def work(ctx: Any) -> str:
+        await ctx.report_progress(1, 2, "half")
+        await ctx.info("halfway")
+        return "done"
+
+    work.__annotations__["ctx"] = context_class(server)
+    server.tool(name="work")(work)
+    async with opened(Served) as caller:
+        *told, reply = await heard(caller, "work")
+        assert isinstance(reply, Reply)
+        assert b"done" in reply.content, reply
+        assert told[0] == ToolProgress(progress=1, total=2, message="half")
+        assert isinstance(told[1], ToolLog)
+
+
+async def test_leaving_early_cancels_the_operation() -> None:
+    started = asyncio.Event()
+    ended: list[str] = []
+
+    class Endless(MCPEnvironment):
+        SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+        def reset(self, **kwargs: Any) -> Observation:
+            return Observation()
+
+        @tool
+        def work(self) -> str:
+            """Reports, and goes on."""
+            report_progress(1)
+            ended.append("returned")
+            return "done"
+
+    async with opened(Endless) as caller:
+        operation = caller.operation(Kind.CALL_TOOL, ("work", {}))
+        async with asyncio.timeout(30), aclosing(hear(caller.session, operation)) as telling:
+            async for _ in telling:
+                started.set()
+                break
+        assert started.is_set()
+        assert (await caller.do(Kind.CALL_TOOL, ("work", {})))["text"] == "done"
+
+
+async def test_of_many_notices_the_latest_are_kept() -> None:
+    hearing = Hearing()
+    for number in range(MAX_WAITING + 5):
+        hearing.tell(ToolProgress(progress=number))
+    hearing.answer(Reply(None, b""))  # type: ignore[arg-type]
+    told = [each async for each in hearing.heard()]
+    assert len(told) == MAX_WAITING + 1
+    assert told[0] == ToolProgress(progress=5)
