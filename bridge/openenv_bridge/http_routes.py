@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from openenv_bridge.environments import requested
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
+from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     Effect,
@@ -19,6 +20,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     UnserializableResultError,
 )
+from openenv_grpc.events import log_event
 from openenv_grpc.operations import (
     Kind,
     Observed,
@@ -95,7 +97,9 @@ class HttpCodec:
     def _declared_state(self, state: object, spec: EnvironmentSpec) -> dict[str, JsonValue]:
         """Passes a state through the declared class: its fields, its defaults."""
         try:
-            return model_fields(spec.state_type.model_validate(state_fields(state)))
+            return model_fields(
+                spec.state_type.model_validate(state_fields(state)), context=FOR_JSON
+            )
         except ValidationError as error:
             raise UnserializableResultError(
                 f"the state does not fit {spec.state_type.__name__}", effect=Effect.DONE
@@ -148,7 +152,7 @@ class HttpRoutes:
 
     async def health(self, request: web.Request) -> web.Response:
         """Tells whether the server takes new work. Builds nothing."""
-        if self._host.draining:
+        if not self._host.serving:
             return json_response(UNHEALTHY, status=503)
         return json_response(HEALTHY)
 
@@ -178,5 +182,5 @@ def _read_action(spec: EnvironmentSpec, value: JsonValue) -> Any:
         raise
     except BaseException as error:  # a validator may raise anything, even what ends an event loop
         kind = type(error).__name__
-        logger.exception("action not read environment=%s", spec.name)
+        log_event(logger, logging.ERROR, "action not read", error=error, environment=spec.name)
         raise EnvironmentFailedError(f"{kind} while the action was read") from error

@@ -21,7 +21,6 @@ from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
-    PermissionDeniedError,
     ProtocolViolationError,
     SessionCapacityError,
     TooManyOperationsError,
@@ -367,7 +366,7 @@ async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError):
             await client.connect()
         client = GenericEnvClient(f"{urls['ws']}/nosuch")
-        with pytest.raises(PermissionDeniedError, match="403"):
+        with pytest.raises(EnvironmentNotFoundError, match="it has: TurnEnvironment"):
             await client.connect()
 
 

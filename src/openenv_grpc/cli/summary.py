@@ -15,6 +15,8 @@ TOOL_ACTIONS = frozenset({"CallToolAction", "ListToolsAction"})
 """Actions that every environment with tools takes besides its own."""
 UNINTERESTING = frozenset({"metadata"})
 """Fields that every action and observation has."""
+DEPTH = 3
+"""How far types within types are told; some have themselves within."""
 
 
 def summary(described: EnvironmentDescription, url: str) -> dict[str, JsonValue]:
@@ -61,7 +63,7 @@ def _fields(schema: Schema, found: Schema) -> dict[str, JsonValue]:
     return {
         name: _field(field, found, required=name in required)
         for name, field in schema.get("properties", {}).items()
-        if name not in UNINTERESTING
+        if name not in UNINTERESTING and isinstance(field, Mapping)
     }
 
 
@@ -74,20 +76,21 @@ def _field(schema: Schema, found: Schema, *, required: bool) -> str:
     return f"{told} ({about})" if about else told
 
 
-def _type(schema: Schema, found: Schema) -> str:
+def _type(schema: JsonValue, found: Schema, depth: int = 0) -> str:
     """Names a type as people would: `integer or null`, `array of string`, `"up" or "down"`."""
+    if not isinstance(schema, Mapping) or depth > DEPTH:
+        return "anything"
     schema = _resolved(schema, found)
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(_type(each, found) for each in schema[key])
+            return " or ".join(_type(each, found, depth + 1) for each in schema[key])
     if "const" in schema:
         return json.dumps(schema["const"], ensure_ascii=False)
     if "enum" in schema:
         return " or ".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
     named = schema.get("type", "anything")
     told = " or ".join(named) if isinstance(named, list) else str(named)
-    items = schema.get("items")
-    return f"{told} of {_type(items, found)}" if isinstance(items, Mapping) else told
+    return f"{told} of {_type(schema['items'], found, depth + 1)}" if "items" in schema else told
 
 
 def _resolved(schema: Schema, found: Schema) -> Schema:

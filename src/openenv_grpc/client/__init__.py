@@ -14,6 +14,9 @@ from openenv_grpc.client.mcp_client import GenericMCPObservation, MCPClientBase,
 from openenv_grpc.client.providers import ContainerProvider, RuntimeProvider
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.sync_vector import SyncVectorEnvClient
+from openenv_grpc.client.vector_client import VectorEnvClient
+from openenv_grpc.client.vector_results import VectorStep
 
 __all__ = [
     "AgentAccess",
@@ -31,5 +34,8 @@ __all__ = [
     "RuntimeProvider",
     "SessionLost",
     "SyncEnvClient",
+    "SyncVectorEnvClient",
     "ToolCalled",
+    "VectorEnvClient",
+    "VectorStep",
 ]

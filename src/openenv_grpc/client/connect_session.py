@@ -13,21 +13,22 @@ from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
+from openenv_grpc.client.outcome_place import OutcomePlace
+from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.unanswered import Pending, Unanswered
+from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
-    TooManyOperationsError,
     UnavailableError,
 )
-from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
+from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import budgets, status
+from openenv_grpc.wire.varints import varint
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -77,7 +78,9 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
+    async def open(
+        self, environment: str, *, snapshot_id: str = "", group: operations.Group | None = None
+    ) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
         features = self._link.limits.features
         offered = AGENT_ACCESS in features
@@ -90,6 +93,7 @@ class ConnectSession:
             progress=self._listening.progress,
             events=self._listening.events,
             snapshot_id=snapshot_id,
+            group=group if QUEUE in features else None,
         )
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
@@ -125,6 +129,15 @@ class ConnectSession:
         limit_s = self.limits.step_s(len(self._unanswered))
         outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        operation = operations.reset_episode(keywords)
+        self._post(operation, OutcomePlace(place, self._failure), what="reset")
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(operations.step(action, {}), OutcomePlace(place, self._failure), what="step")
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -190,15 +203,6 @@ class ConnectSession:
         if self.lost is not None:
             raise gone(self.lost)
 
-    def _check_room(self) -> None:
-        """Refuses what the server would refuse, before it uses up an id."""
-        limit = self._link.limits.operations_limit
-        if 0 < limit <= len(self._unanswered):
-            raise TooManyOperationsError(
-                f"{limit} operations of this session are in flight, those included that were given "
-                "up; wait for an answer first"
-            )
-
     async def _ask(
         self,
         operation: session_pb2.Operation,
@@ -209,32 +213,48 @@ class ConnectSession:
         cancels: bool = True,
         wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
-        self._check()
-        self._check_room()
-        request_id = self._last_id + 1
-        operation.request_id = request_id
-        operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
+        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
+        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
         if timeout_s is not None:
-            operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
             limit_s = timeout_s + SLACK_S
-        data = operation.SerializeToString()
-        self._link.limits.check_size(data)  # before the id is used up
-        self._last_id = request_id
-        pending = Pending(data, what, self._loop.create_future())
-        self._unanswered.add(request_id, pending)
-        if self._send(data):
-            pending.stream = self._boarded
         limit_s = limit_s or self.limits.other_s
         try:
-            outcome = await wait(pending.answer, limit_s, what=what)
+            outcome = await wait(answer, limit_s, what=what)
         except asyncio.CancelledError:
             if cancels:
                 pending.cancelled = True
-                self._cancel(request_id)
+                self._cancel(operation.request_id)
             raise
         if outcome.HasField("error"):
             raise self._failure(outcome)
         return outcome
+
+    def _post(
+        self,
+        operation: session_pb2.Operation,
+        answer: Answer,
+        *,
+        what: str,
+        timeout_s: float | None = None,
+    ) -> Pending:
+        """Sends an operation under the next number."""
+        self._check()
+        self._unanswered.check_room(self._link.limits.operations_limit)
+        request_id = self._last_id + 1
+        operation.request_id = request_id
+        operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
+        if traceparent := TRACEPARENT.get():
+            operation.traceparent = traceparent
+        if timeout_s is not None:
+            operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
+        data = operation.SerializeToString()
+        self._link.limits.check_size(data)  # before the id is used up
+        self._last_id = request_id
+        pending = Pending(data, what, answer)
+        self._unanswered.add(request_id, pending)
+        if self._send(data):
+            pending.stream = self._boarded
+        return pending
 
     def _send(self, data: bytes) -> bool:
         """Sends an operation, if there is a stream; tells whether there was."""

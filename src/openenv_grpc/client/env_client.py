@@ -16,11 +16,13 @@ from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
+from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import parse_url
+from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
@@ -423,13 +425,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 await last.close()  # only now, so that a connection that still stands is kept
             return session
 
-    async def _dial(self) -> RemoteSession:
-        if self._target is None:
-            assert self._provider is not None  # the constructor saw to it
-            self._base_url = await providers.start(self._provider)
-            self._target = parse_url(self._base_url)
-        return await connections.open_session(
-            self._target,
+    async def _dial(self, group: Group | None = None) -> RemoteSession:
+        target = await self._located()
+        opening = connections.open_session(
+            target,
             self._options,
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
@@ -438,7 +437,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             queue_timeout_s=self._queue_timeout_s,
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
+            group=group,
         )
+        return await traced(opening, target=target, environment=self._environment)
+
+    async def _located(self) -> Target:
+        """Returns where the server is, which a provider may have to start."""
+        if self._target is None:
+            assert self._provider is not None  # the constructor saw to it
+            self._base_url = await providers.start(self._provider)
+            self._target = parse_url(self._base_url)
+        return self._target
 
     def _bind(self) -> None:
         """Ties the client to the running event loop, on which its connection lives."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
     Evaluation,
+    Place,
     answer_within,
     gone,
     in_flight,
@@ -64,10 +65,11 @@ class JsonSession:
     ) -> None:
         self._socket = socket
         self._target = target
-        self._limits = TimeLimits(message_timeout_s)
+        self.limits = TimeLimits(message_timeout_s)
         self._waiting: deque[Waiting] = deque()
         self._frames: asyncio.Queue[str] = asyncio.Queue()
         self._last_rpc_id = 0
+        self._posted: set[asyncio.Task[None]] = set()  # they end with the session, if not before
         self.lost: OpenEnvError | None = None
         loop = asyncio.get_running_loop()
         self._reader = loop.create_task(self._receive(), name="openenv-grpc reader")
@@ -96,6 +98,27 @@ class JsonSession:
             )
         frame = _frame("step", action, what="the action")
         return _observed(await self._ask(frame, "observation", what="step", timeout_s=timeout_s))
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(self.reset(keywords, timeout_s=None), place)
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(self.step(action, {}, timeout_s=None), place)
+
+    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Place) -> None:
+        async def ask() -> None:
+            try:
+                payload = await asking
+            except OpenEnvError as error:
+                place.fail(error)
+            else:
+                place.fill(payload)
+
+        task = asyncio.get_running_loop().create_task(ask(), name="openenv-grpc posted")
+        self._posted.add(task)
+        task.add_done_callback(self._posted.discard)
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -139,7 +162,7 @@ class JsonSession:
         if self.lost is None:
             self._frames.put_nowait('{"type":"close"}')
             # The server closes the socket when the environment is closed and its slot is free.
-            await asyncio.wait((self._reader,), timeout=self._limits.close_s)
+            await asyncio.wait((self._reader,), timeout=self.limits.close_s)
         self._lose(SessionClosedError("the session was closed"))
         self._reader.cancel()
         await asyncio.wait((self._reader, self._writer))
@@ -162,7 +185,7 @@ class JsonSession:
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self._frames.put_nowait(frame)
-        limit_s = self._limits.other_s if timeout_s is None else timeout_s
+        limit_s = self.limits.other_s if timeout_s is None else timeout_s
         answer = await answer_within(waiting, limit_s, what=what)
         data = answer.get("data")
         if answer.get("type") != kind or not isinstance(data, dict):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -38,6 +39,23 @@ class Evaluation:
         return self.terminated or self.truncated
 
 
+class Place(Protocol):
+    """Takes the payload of an observation, for one who waits for many at once."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it is not wanted any more."""
+        ...
+
+    def fill(self, payload: dict[str, Any]) -> None:
+        """Takes the payload."""
+        ...
+
+    def fail(self, error: OpenEnvError) -> None:
+        """Takes what went wrong instead."""
+        ...
+
+
 class RemoteSession(Protocol):
     """One instance of an environment on a server.
 
@@ -45,6 +63,11 @@ class RemoteSession(Protocol):
     `truncated`, `info` and, if there is some, `metadata`. Every call has a limit, and raises an
     `OpenEnvError` of one kind or another.
     """
+
+    @property
+    def limits(self) -> TimeLimits:
+        """How long answers are waited for."""
+        ...
 
     @property
     def lost(self) -> OpenEnvError | None:
@@ -70,6 +93,14 @@ class RemoteSession(Protocol):
         timeout_s: float | None,
     ) -> dict[str, Any]:
         """Applies an action and returns the payload of the observation."""
+        ...
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """Starts an episode without waiting. Raises what is wrong before anything is sent."""
+        ...
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """Applies an action without waiting. Raises what is wrong before anything is sent."""
         ...
 
     async def state(self) -> dict[str, Any]:

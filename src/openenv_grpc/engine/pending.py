@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv_grpc.engine.clock import Timer
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import UnderWay
+from openenv_grpc.tracing import ServerSpan
 
 
 @dataclass(slots=True, eq=False)
@@ -23,11 +25,15 @@ class Pending:
     """By the clock."""
     refused: OpenEnvError | None = None
     """Why it will not be done, told when its turn comes."""
+    witness: Witness | None = None
+    """Who tells of it, where somebody watches."""
     answered: bool = False
     """Whether the reply is out; the call may still run on."""
     task: asyncio.Task[Any] | None = None
     """What runs it, where it is awaited."""
     deadline: Timer | None = None
+    span: ServerSpan | None = None
+    """Where operations are traced."""
     respite: Timer | None = None
     """After which its session is given up, if it still runs then."""
 

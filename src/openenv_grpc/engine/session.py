@@ -8,23 +8,21 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from openenv_grpc.engine import verdicts
-from openenv_grpc.engine.clock import Clock
-from openenv_grpc.engine.housing import House
+from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
-from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
+from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.saving import restoring, saving
-from openenv_grpc.engine.snapshots import Snapshot, Snapshots
+from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
-from openenv_grpc.engine.witnessing import witnessed
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
-from openenv_grpc.metrics import Metrics
+from openenv_grpc.events import Fact, log_event
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
     CancelEffect,
@@ -40,55 +38,6 @@ logger = logging.getLogger(__name__)
 OnLost = Callable[[SessionPort, OpenEnvError], None]
 Used = Callable[[Pending, Operation, Outcome | BaseException], None]
 """Called with what came of using the environment."""
-
-
-class Home(Protocol):
-    """What a session needs of who keeps it."""
-
-    @property
-    def settings(self) -> EngineSettings:
-        """How sessions are run."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """Tells the time and wakes up."""
-        ...
-
-    @property
-    def metrics(self) -> Metrics:
-        """What is counted."""
-        ...
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """What sessions have saved."""
-        ...
-
-    @property
-    def draining(self) -> bool:
-        """Whether no episode may be started."""
-        ...
-
-    def house(self, session: Session) -> House:
-        """Returns where the session's environment will live."""
-        ...
-
-    def take_worker(self, session: Session) -> Worker:
-        """Returns where the session's blocking calls run."""
-        ...
-
-    def free_worker(self, session: Session, worker: Worker) -> None:
-        """Takes a worker back."""
-        ...
-
-    def watch_idle(self, session: Session) -> None:
-        """Ends a session once it idles for too long."""
-        ...
-
-    def gone(self, session: Session, *, stuck_on: Worker | None) -> None:
-        """Notes that a session has ended, though a call of it may still run on a worker."""
-        ...
 
 
 class Session:
@@ -129,7 +78,13 @@ class Session:
         self._clock = home.clock
         self._counted = home.metrics.environments[registered.spec.name]
         self._turns = Turns(
-            self, registered.spec, home.settings, home.clock, self._counted, held=queued
+            self,
+            registered.spec,
+            home.settings,
+            home.clock,
+            self._counted,
+            home.spans_of(self),
+            held=queued,
         )
         self._housing = home.house(self)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
@@ -184,9 +139,10 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
-        if self.watch is not None and _is_an_agents(operation):
-            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
-        self._turns.add(operation, deliver, refused)
+        witness = None
+        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+            witness = Witness(operation, self.watch.codec, self._tell)
+        self._turns.add(operation, deliver, refused, witness)
 
     def _tell(self, event: bytes) -> None:
         if self.watch is not None:  # whoever watches by now
@@ -249,6 +205,11 @@ class Session:
         """Size of the answers that it keeps."""
         return self._turns.ledger.kept_bytes
 
+    @property
+    def in_flight(self) -> int:
+        """Operations that have no answer yet."""
+        return self._turns.in_flight
+
     def attach(self, on_lost: OnLost, *, peer: str, watch: Watch | None = None) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False
@@ -283,7 +244,8 @@ class Session:
 
     def crashed(self, error: OpenEnvError) -> None:
         """Notes that its environment is gone."""
-        logger.error("environment crashed session_id=%s: %s", self.id, error.message)
+        reason, detail = error.reason.name, error.message
+        self._log(logging.ERROR, "environment crashed", reason=reason, detail=detail)
         self.end(error, cause="crashed")
 
     # Its operations, as their turns come
@@ -366,7 +328,8 @@ class Session:
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
-        logger.error("operation broke session_id=%s", self.id, exc_info=error)
+        asked = None if pending.operation is None else pending.operation.kind.value
+        self._log(logging.ERROR, "operation broke", error, operation=asked)
         if not isinstance(error, Exception):
             self.end(verdicts.crashed(error), cause="crashed")
         elif not pending.answered:
@@ -404,7 +367,7 @@ class Session:
 
     def _opened(self, pending: Pending) -> None:
         self._state = SessionState.READY
-        self._log("session opened session_id=%s environment=%s peer=%s", self.spec.name, self.peer)
+        self._log(self._level, "session opened", peer=self.peer or None)
         operation = pending.operation
         if operation is not None and not pending.answered:
             opened = Opened(
@@ -416,12 +379,8 @@ class Session:
             self._turns.answer(pending, content, None)
 
     def _not_opened(self, pending: Pending, failure: OpenEnvError) -> None:
-        logger.error(
-            "environment not built session_id=%s factory=%s",
-            self.id,
-            self.spec.factory_name,
-            exc_info=failure.__cause__,
-        )
+        factory = self.spec.factory_name
+        self._log(logging.ERROR, "environment not built", failure.__cause__, factory=factory)
         told = pending.operation is not None and not pending.answered
         if not pending.answered:
             self._turns.fail(pending, failure)
@@ -474,7 +433,7 @@ class Session:
         else:
             stuck_on = self._housing.abandon()
         if stuck_on is not None:
-            logger.warning("environment does not end session_id=%s", self.id)
+            self._log(logging.WARNING, "environment does not end")
         self._finish(stuck_on)
 
     def _finish(self, stuck_on: Worker | None) -> None:
@@ -485,7 +444,8 @@ class Session:
         if not (self.transient or self.queued):
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
-        self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
+        peer, cause = self.peer or None, self._cause
+        self._log(self._level, "session closed", peer=peer, steps=steps, cause=cause)
         self.closed.set_result(None)
         closing = self._closing
         if closing is not None and closing.operation is not None and not closing.answered:
@@ -493,10 +453,12 @@ class Session:
             content = operation.codec.write(operation, Closed(step_count=steps), self.spec)
             self._turns.answer(closing, content, None)
 
-    def _log(self, event: str, *facts: object) -> None:
-        logger.log(logging.DEBUG if self.transient else logging.INFO, event, self.id, *facts)
+    @property
+    def _level(self) -> int:
+        return logging.DEBUG if self.transient else logging.INFO
 
-
-def _is_an_agents(operation: Operation) -> bool:
-    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
-    return operation.kind is Kind.CALL_TOOL and operation.request_id is None
+    def _log(
+        self, level: int, event: str, error: BaseException | None = None, **facts: Fact
+    ) -> None:
+        told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
+        log_event(logger, level, event, told, error=error)

@@ -10,7 +10,8 @@ import pickle
 import socket
 import traceback
 
-from openenv_grpc import lifeline
+from openenv_grpc import lifeline, tracing
+from openenv_grpc.engine.blocks import keep_blocks
 from openenv_grpc.engine.process import memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
@@ -23,12 +24,14 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     lifeline.tie(pipe, parent=parent)
     faulthandler.enable()
     recipe: Recipe = pickle.loads(content)
-    memory.keep_blocks()
+    keep_blocks()
     line = Line(socket.socket(fileno=connection), file)
     logging.basicConfig(level=recipe.log_level, handlers=[LogSender(line)])
     try:
         if recipe.memory_bytes is not None:
             memory.limit(recipe.memory_bytes)
+        if recipe.otel:
+            tracing.configure()
         registered = recipe.cook()
     except BaseException:  # an author's module may even raise SystemExit
         line.send(FrameKind.FAILED, facts=json.dumps(traceback.format_exc()).encode())
