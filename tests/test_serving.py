@@ -356,8 +356,8 @@ async def test_the_mode_of_the_server_comes_before_the_environments_own() -> Non
         (lambda: Server(echo(), drain_timeout_s=-1), "at least 0"),
         (lambda: Server(echo(), queue_timeout_s=-1), "queue_timeout_s is at least 0"),
         (lambda: Server(echo(), hold_and_wait_grace_s=float("nan")), "is at least 0, not nan"),
-        (lambda: Server(echo(), max_snapshots=-1), "snapshots are at least 0"),
-        (lambda: Server(echo(), max_snapshot_bytes=-1), "snapshots are at least 0"),
+        (lambda: Server(echo(), max_snapshots=-1), "max_snapshots is at least 0"),
+        (lambda: Server(echo(), max_snapshot_bytes=-1), "max_snapshot_bytes is at least 0"),
         (lambda: Server(echo(name="same"), echo(name="same")), "named 'same'"),
         (
             lambda: Server(

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Middleware
 
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, PROGRESS_INTERVAL_S
 from openenv_bridge.doors import Doors
@@ -29,10 +30,13 @@ from openenv_bridge.proto_routes import proto_image
 from openenv_bridge.responses import Handler, plain_errors
 from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
 from openenv_bridge.tasks import TaskRoutes
+from openenv_bridge.traces import reading_traces
 from openenv_bridge.traffic import counting
+from openenv_grpc import tracing
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
+from openenv_grpc.stream import MAX_UNSENT_BYTES, StreamLimits
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +63,8 @@ class Bridge:
         allowed_origins: Collection[str] = (),
         ssl_context: ssl.SSLContext | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        max_operations_per_session: int = 16,
         progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
         ping_timeout_s: float | None = None,
@@ -72,21 +78,25 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames, `progress_interval_s` for who asks for progress over the latter. Sockets are pinged
-        every `ping_interval_s`, never if that is 0, and closed when there was no answer for
-        `ping_timeout_s`, or for as long as the interval.
+        frames, `max_unsent_bytes`, `max_operations_per_session` and `progress_interval_s` for
+        streams in the latter. Sockets are pinged every `ping_interval_s`, never if that is 0, and
+        closed when there was no answer for `ping_timeout_s`, or for as long as the interval.
         """
         self._host = host
         self._address = address
         self._port = port
         self._unix_path = unix_path
         self._grpc_address = grpc_address
-        self._max_message_bytes = max_message_bytes
+        self._limits = StreamLimits(
+            max_receive_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
+            max_operations_per_session=max_operations_per_session,
+            progress_interval_s=progress_interval_s,
+        )
         self._stop_timeout_s = stop_timeout_s
         self._access = access or Access()
         self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
         self._ssl_context = ssl_context
-        self._progress_interval_s = progress_interval_s
         self._ping_interval_s = ping_interval_s
         self._ping_timeout_s = ping_interval_s if ping_timeout_s is None else ping_timeout_s
         self._sockets = Sockets()
@@ -153,10 +163,15 @@ class Bridge:
             await _start(site, f"{self._address}:{self._port}", stack)
             self._port = next(each[1] for each in runner.addresses if isinstance(each, tuple))
 
+    def _middlewares(self) -> list[Middleware]:
+        traced = tracing.configured()
+        reading = [] if traced is None else [reading_traces(traced)]
+        return [*reading, counting(self._host.metrics.doors), plain_errors]
+
     def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
-            middlewares=[counting(self._host.metrics.doors), plain_errors],
-            client_max_size=self._max_message_bytes,
+            middlewares=self._middlewares(),
+            client_max_size=self._limits.max_receive_bytes,
         )
         doors = Doors(
             self._host,
@@ -164,8 +179,7 @@ class Bridge:
             mcp_sessions,
             self._sockets,
             self._access,
-            max_message_bytes=self._max_message_bytes,
-            progress_interval_s=self._progress_interval_s,
+            limits=self._limits,
         )
         http = HttpRoutes(self._host)
         tasks = TaskRoutes(self._host)

@@ -53,13 +53,9 @@ async def serve_binary(
     host: SessionHost,
     access: Access | None = None,
     *,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    progress_interval_s: float = PROGRESS_INTERVAL_S,
+    limits: stream.StreamLimits | None = None,
 ) -> None:
     """Serves a socket until either side ends it."""
-    limits = stream.StreamLimits(
-        max_receive_bytes=max_message_bytes, progress_interval_s=progress_interval_s
-    )
     try:
         await stream.serve_stream(
             SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access

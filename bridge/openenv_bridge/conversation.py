@@ -27,6 +27,8 @@ class Ask:
 
     session: SessionPort
     operation: Operation
+    is_last: bool = False
+    """Whether its reply ends the conversation, without a word."""
 
 
 Plan = bytes | Ask | None
@@ -74,6 +76,12 @@ class Conversation:
         if reply.error is not None:
             self.end(reply.content)
 
+    def say(self, words: bytes) -> None:
+        """Says something that nobody asked for."""
+        if not self._over:
+            self._answers.append(words)
+            self._wake()
+
     def deliver(self, reply: Reply) -> None:
         """Takes the answer of the operation that runs."""
         self._running = False
@@ -82,6 +90,10 @@ class Conversation:
         elif not self._over:
             self._answers.append(reply.content)
             self._wake()
+
+    def _finish(self, reply: Reply) -> None:
+        """Takes the answer of the last operation: only what went wrong is told."""
+        self.end(b"" if reply.error is None else reply.content)
 
     async def _read(self) -> None:
         while (message := await self._socket.receive()) is not None:
@@ -120,9 +132,9 @@ class Conversation:
         match self._plan(message):
             case None:
                 self.end()
-            case Ask(session, operation):
+            case Ask(session, operation, is_last):
                 self._running = True
-                session.submit(operation, self.deliver)
+                session.submit(operation, self._finish if is_last else self.deliver)
             case bytes() as answer:
                 self._answers.append(answer)
                 self._wake()

@@ -6,12 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from openenv_bridge.binary_ws import (
-    MAX_MESSAGE_BYTES,
-    PROGRESS_INTERVAL_S,
-    SUBPROTOCOL,
-    serve_binary,
-)
+from openenv_bridge.binary_ws import SUBPROTOCOL, serve_binary
 from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
@@ -21,11 +16,13 @@ from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
 from openenv_bridge.responses import wants_websocket
+from openenv_bridge.resumable_ws import Resuming, serve_resumable
 from openenv_bridge.sockets import Socket, Sockets
 from openenv_bridge.ws import serve_json
 from openenv_bridge.ws_messages import MAX_FRAME_BYTES
 from openenv_grpc.access import Access, Agent
 from openenv_grpc.sessions import SessionHost
+from openenv_grpc.stream import StreamLimits
 
 JSON_SUBPROTOCOL = "openenv-grpc.json"
 """The JSON protocols, for those who have to offer one: browsers that bring a token."""
@@ -42,15 +39,13 @@ class Doors:
         sockets: Sockets,
         access: Access,
         *,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-        progress_interval_s: float = PROGRESS_INTERVAL_S,
+        limits: StreamLimits,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
         self._access = access
-        self._max_message_bytes = max_message_bytes
-        self._progress_interval_s = progress_interval_s
+        self._limits = limits
         self._mcp = McpDialects(host, mcp_sessions, McpHttp(host, leases, access), access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
@@ -59,22 +54,21 @@ class Doors:
             raise web.HTTPNotFound
         environment = requested(self._host, request)
         if SUBPROTOCOL in offered_subprotocols(request):
-            limit = self._max_message_bytes
             async with self._sockets.accept(
                 without_token(request),
                 self._host.metrics.doors["ws"],
-                max_message_bytes=limit,
+                max_message_bytes=self._limits.max_receive_bytes,
                 protocols=(SUBPROTOCOL,),
             ) as socket:
-                await serve_binary(
-                    socket,
-                    self._host,
-                    self._access,
-                    max_message_bytes=limit,
-                    progress_interval_s=self._progress_interval_s,
-                )
+                await serve_binary(socket, self._host, self._access, limits=self._limits)
         else:
+            resuming = Resuming.asked(request)
             async with self._accept_json(request, "ws") as socket:
+                if resuming is not None:
+                    await serve_resumable(
+                        socket, self._host, self._leases, resuming, environment=environment
+                    )
+                    return socket.response
                 await serve_json(
                     socket,
                     self._host,

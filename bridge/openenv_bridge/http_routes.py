@@ -20,6 +20,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     UnserializableResultError,
 )
+from openenv_grpc.events import log_event
 from openenv_grpc.operations import (
     Kind,
     Observed,
@@ -151,7 +152,7 @@ class HttpRoutes:
 
     async def health(self, request: web.Request) -> web.Response:
         """Tells whether the server takes new work. Builds nothing."""
-        if self._host.draining:
+        if not self._host.serving:
             return json_response(UNHEALTHY, status=503)
         return json_response(HEALTHY)
 
@@ -181,5 +182,5 @@ def _read_action(spec: EnvironmentSpec, value: JsonValue) -> Any:
         raise
     except BaseException as error:  # a validator may raise anything, even what ends an event loop
         kind = type(error).__name__
-        logger.exception("action not read environment=%s", spec.name)
+        log_event(logger, logging.ERROR, "action not read", error=error, environment=spec.name)
         raise EnvironmentFailedError(f"{kind} while the action was read") from error

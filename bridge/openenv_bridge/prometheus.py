@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from aiohttp import web
 
+from openenv_grpc.log_rates import dropped
 from openenv_grpc.metrics import DURATION_BOUNDS_S, Durations, EnvironmentMetrics
 from openenv_grpc.sessions import SessionHost, SessionState
 
@@ -23,7 +26,9 @@ class MetricsRoute:
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Writes all of them."""
-        lines = [*_sessions(self._host), *_operations(self._host), *_server(self._host), ""]
+        host = self._host
+        parts = (_sessions(host), _operations(host), _usage(host), _server(host))
+        lines = [*chain.from_iterable(parts), ""]
         return web.Response(body="\n".join(lines).encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -60,6 +65,26 @@ def _operations(host: SessionHost) -> Iterator[str]:
         for reason, count in sorted(counted.errors.items(), key=lambda item: item[0].name):
             labels = {"environment": environment, "reason": reason.name}
             yield _sample("openenv_errors_total", count, **labels)
+
+
+def _usage(host: SessionHost) -> Iterator[str]:
+    usage, metrics = host.usage(), host.metrics
+    for name, kind, value, help_text in (
+        ("operations_in_flight", "gauge", usage.operations_in_flight, "Without an answer so far."),
+        ("record_bytes", "gauge", usage.record_bytes, "Answers that live sessions keep."),
+        ("kept_records", "gauge", usage.kept_records, "Ended sessions whose answers are kept."),
+        ("kept_record_bytes", "gauge", usage.kept_record_bytes, "What those answers take."),
+        ("opens_limited_total", "counter", metrics.opens_limited, "Openings that came too often."),
+        ("log_lines_dropped_total", "counter", dropped.lines, "Log lines of peers with too many."),
+    ):
+        yield from _family(f"openenv_{name}", kind, help_text)
+        yield _sample(f"openenv_{name}", value)
+    yield from _family("openenv_idle_processes", "gauge", "Processes that wait for a session.")
+    for name, count in usage.idle_processes.items():
+        yield _sample("openenv_idle_processes", count, environment=name)
+    yield from _family("openenv_limit", "gauge", "What bounds the server, by its option.")
+    for name, limit in sorted(metrics.limits.items()):
+        yield _sample("openenv_limit", limit, limit=name)
 
 
 def _server(host: SessionHost) -> Iterator[str]:
@@ -105,7 +130,8 @@ def _family(name: str, kind: str, help_text: str) -> tuple[str, str]:
 
 def _sample(name: str, value: float, /, **labels: str) -> str:
     written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{written}}} {value!r}" if written else f"{name} {value!r}"
+    number = "+Inf" if value == math.inf else repr(value)
+    return f"{name}{{{written}}} {number}" if written else f"{name} {number}"
 
 
 def _escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from openenv_bridge import errors
 from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
 from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.events import log_event
 from openenv_grpc.serialization import dump_json, error_details
 from openenv_grpc.types import JsonValue
 
@@ -123,8 +124,16 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return detail("Bad Request", 400)  # a body that is not encoded as its headers say
     except ConnectionError:
         return server_error()  # nobody is there any more to read it
-    except Exception:  # the last border: nothing of a defect may reach the client
-        logger.exception("request failed method=%s path=%s", request.method, request.path)
+    except Exception as error:  # the last border: nothing of a defect may reach the client
+        log_event(
+            logger,
+            logging.ERROR,
+            "request failed",
+            error=error,
+            method=request.method,
+            path=request.path,
+            peer=request.remote,
+        )
         return server_error()
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from openenv_grpc.events import log_event
 from openenv_grpc.metrics import Traffic
 
 logger = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class Socket:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self.response.ping()
         except (ConnectionError, TimeoutError):
-            logger.debug("ping not sent peer=%s", self.peer)
+            log_event(logger, logging.DEBUG, "ping not sent", peer=self.peer)
 
     async def check(self) -> None:
         """Closes the socket if the peer has not answered the last ping, or read nothing since."""

@@ -16,6 +16,7 @@ from openenv_bridge.sockets import Socket
 from openenv_bridge.ws_messages import (
     JSON_CODEC,
     CloseFrame,
+    Frame,
     McpFrame,
     Refusal,
     ResetFrame,
@@ -49,7 +50,7 @@ async def serve_json(
             async with _opened(talk, host, environment, socket.peer):
                 await talk.conversation.run()
     except OpenEnvError as error:
-        await _refuse(socket, error, environment)
+        await refuse(socket, error, environment)
     await socket.close()
 
 
@@ -78,7 +79,7 @@ async def _opened(
         yield
 
 
-async def _refuse(socket: Socket, error: OpenEnvError, spec: EnvironmentSpec) -> None:
+async def refuse(socket: Socket, error: OpenEnvError, spec: EnvironmentSpec) -> None:
     """Tells why there is no session."""
     code = errors.ws_code(error)
     if code not in errors.CLOSING_CODES:
@@ -105,6 +106,9 @@ class JsonTalk:
 
     def _plan(self, message: WSMessage) -> Plan:
         frame = read_frame(message.data) if message.type is WSMsgType.TEXT else refuse_binary()
+        return frame.answer if isinstance(frame, Refusal) else self._plan_frame(frame)
+
+    def _plan_frame(self, frame: Frame) -> Plan:
         match frame:
             case StepFrame():
                 return self._ask(Kind.STEP, frame, frame.data)
@@ -116,8 +120,6 @@ class JsonTalk:
                 return self._plan_mcp(frame)
             case CloseFrame():
                 return None
-            case Refusal(answer):
-                return answer
 
     def _ask(
         self, kind: Kind, frame: StepFrame | ResetFrame | StateFrame, payload: object = None
@@ -128,6 +130,7 @@ class JsonTalk:
             payload=payload,
             timeout_s=frame.timeout_s,
             context=frame.request_id,
+            trace=frame.traceparent,
         )
         return Ask(self.session, operation)
 

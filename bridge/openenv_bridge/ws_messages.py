@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,6 +13,7 @@ from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError, UnserializableResultError
 from openenv_grpc.operations import (
+    Closed,
     Observed,
     Opened,
     Operation,
@@ -39,6 +40,9 @@ class _Frame(BaseModel):
     request_id: str | int | None = None
     """Comes back with the answer. An addition of ours, as is `timeout_s`."""
     timeout_s: float | None = Field(default=None, gt=0)
+    traceparent: str = ""
+    """The span that the operation's own is below; empty for that of the handshake, if it has one.
+    An addition as well."""
 
 
 class ResetFrame(_Frame):
@@ -169,6 +173,18 @@ def error_frame_for(
     return error_frame(errors.message(error, spec), code, request_id=request_id, **facts)
 
 
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What a session is to be taken up by, told to the socket that opens it."""
+
+    text: str = field(repr=False)
+
+
+def session_frame(session_id: str, **facts: JsonValue) -> bytes:
+    """Writes the frame that tells a socket what its session is called."""
+    return write_frame("session", {"session_id": session_id, **facts})
+
+
 def observation_fields(result: Observed) -> dict[str, JsonValue]:
     """Returns the `data` of an observation frame."""
     fields = model_fields(result.observation, beside=BESIDE, context=FOR_JSON)
@@ -212,13 +228,19 @@ class JsonCodec:
         raise InvalidRequestError("tools are called by a frame of type mcp")
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
-        """Writes the answer's frame; none for the opening, which nobody asked for."""
+        """Writes the answer's frame; none for the opening, unless it has a window, and the end."""
         match result:
             case Observed():
                 return write_frame("observation", observation_fields(result), operation.context)
             case StateRead():
                 return write_frame("state", state_fields(result.state), operation.context)
-            case Opened():
+            case Opened() if isinstance(operation.context, SessionKey):
+                return session_frame(
+                    result.session_id,
+                    resume_key=operation.context.text,
+                    resume_window_s=result.resume_window_s,
+                )
+            case Opened() | Closed():
                 return b""
             case _:
                 raise UnserializableResultError(f"/ws has no frame for {operation.kind.value}")

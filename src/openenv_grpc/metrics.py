@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from openenv_grpc.errors import Reason
 from openenv_grpc.operations import Kind
@@ -58,12 +59,40 @@ class Traffic:
         self.sent_bytes = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What is in use at a moment."""
+
+    operations_in_flight: int
+    record_bytes: int
+    """Of the answers that live sessions keep."""
+    kept_records: int
+    """Ended sessions whose answers are kept."""
+    kept_record_bytes: int
+    idle_processes: Mapping[str, int]
+    """Processes that wait for a session, by environment."""
+
+
 class Metrics:
     """Everything that one host counts."""
 
-    __slots__ = ("doors", "environments", "snapshot_bytes", "snapshots", "snapshots_dropped")
+    __slots__ = (
+        "doors",
+        "environments",
+        "limits",
+        "opens_limited",
+        "snapshot_bytes",
+        "snapshots",
+        "snapshots_dropped",
+    )
 
-    def __init__(self, environments: Iterable[str]) -> None:
+    def __init__(
+        self, environments: Iterable[str], limits: Mapping[str, float] | None = None
+    ) -> None:
+        self.limits = dict(limits or {})
+        """What bounds it, by name; doors add theirs."""
+        self.opens_limited = 0
+        """Openings that were refused since their peer opened too often."""
         self.environments = {name: EnvironmentMetrics() for name in environments}
         self.doors: defaultdict[str, Traffic] = defaultdict(Traffic)
         """By the door's name: `grpc`, `ws`, `mcp`, `http`."""

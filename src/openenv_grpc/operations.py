@@ -72,6 +72,8 @@ class Operation:
     """Longest time from submission to the end; `None` for ever."""
     context: Any = None
     """The door's own, for writing the answer."""
+    trace: str = ""
+    """The span that this is below, as its client says; from its arrival on, the server's."""
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +11,7 @@ from urllib.parse import urlsplit
 
 from openenv_grpc.access import environment_tokens
 from openenv_grpc.errors import ConfigurationError
-
-FilePath = str | os.PathLike[str]
+from openenv_grpc.options import FilePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,16 +9,18 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import grpc
 
-from openenv_grpc import addresses
+from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
-from openenv_grpc.protection import Certificate, FilePath, protect
+from openenv_grpc.events import log_event
+from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
+from openenv_grpc.protection import Certificate, protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
@@ -28,50 +30,8 @@ logger = logging.getLogger(__name__)
 Target = str | App | EnvironmentDefinition
 """An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
-MAX_MESSAGE_BYTES = 100 * 2**20
-
-MAX_BEAT_S = 86_400.0
-MAX_SNAPSHOTS = 1_000
-MAX_SNAPSHOT_BYTES = 256 * 2**20
-
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
-
-
-class ServerOptions(TypedDict, total=False):
-    """The keyword arguments of `Server`, which tells of them."""
-
-    host: str
-    grpc_port: int | None
-    http_port: int | None
-    unix: FilePath | None
-    insecure: bool
-    tokens: str | Sequence[str] | None
-    token_file: FilePath | None
-    tls_cert: FilePath | None
-    tls_key: FilePath | None
-    tls_client_ca: FilePath | None
-    public_url: str | None
-    allowed_hosts: Sequence[str]
-    allowed_origins: Sequence[str]
-    mode: ServerMode | str | None
-    max_sessions: int | None
-    session_timeout_s: float | None
-    max_message_bytes: int
-    redact_errors: bool
-    isolation: str | None
-    worker_memory_bytes: int | None
-    max_snapshots: int
-    max_snapshot_bytes: int
-    drain_timeout_s: float
-    queue_timeout_s: float | None
-    max_queued: int | None
-    refuse_when_full: bool
-    detached_grace_s: float | None
-    hold_and_wait_grace_s: float | None
-    progress_interval_s: float | None
-    ping_interval_s: float | None
-    ping_timeout_s: float | None
 
 
 class Server:
@@ -105,37 +65,26 @@ class Server:
         mode: ServerMode | str | None = None,
         max_sessions: int | None = None,
         session_timeout_s: float | None = None,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-        redact_errors: bool = False,
+        max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
+        max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
         isolation: str | None = None,
-        worker_memory_bytes: int | None = None,
-        max_snapshots: int = MAX_SNAPSHOTS,
-        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
-        queue_timeout_s: float | None = None,
-        max_queued: int | None = None,
         refuse_when_full: bool = False,
-        detached_grace_s: float | None = None,
-        hold_and_wait_grace_s: float | None = None,
         progress_interval_s: float | None = None,
         ping_interval_s: float | None = None,
         ping_timeout_s: float | None = None,
+        **engine: Unpack[EngineOptions],
     ) -> None:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
         WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
-        `inline`) come before what the environments say of themselves. `redact_errors` keeps the
-        text of an environment's exceptions from clients. `worker_memory_bytes` limits the address
-        space of each process of an environment that is isolated so. Of what sessions save,
-        `max_snapshots` are kept, which take up to `max_snapshot_bytes`: those that were used last;
-        none with 0. `drain_timeout_s` is how long `drain` waits for episodes.
-
-        Where no slot is free, `max_queued` openings may wait for one, 1,024 unless it says
-        otherwise, each as long as `queue_timeout_s`, 300; with `refuse_when_full` none. A session
-        that nobody is attached to keeps its slot for `detached_grace_s`, 10, although others wait,
-        and who leaves all slots idle for `hold_and_wait_grace_s`, 10, may not wait for them.
+        `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
+        long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
+        `max_message_bytes` holds for messages, frames and bodies that come in, and past
+        `max_unsent_bytes` of answers no more is read of a stream.
+        `EngineOptions` tells of the rest.
 
         Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
         Connections are pinged every `ping_interval_s`, and end when there was no answer for
@@ -157,12 +106,17 @@ class Server:
             raise ConfigurationError("name an environment to serve")
         if grpc_port is None and http_port is None and unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
-        if max_snapshots < 0 or max_snapshot_bytes < 0:
-            raise ConfigurationError("the number and the size of snapshots are at least 0")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
-        self._beats = _beats(progress_interval_s, ping_interval_s, ping_timeout_s)
+        limits = door_limits.sizes(
+            max_message_bytes=max_message_bytes, max_unsent_bytes=max_unsent_bytes
+        )
+        beats = door_limits.beats(
+            progress_interval_s=progress_interval_s,
+            ping_interval_s=ping_interval_s,
+            ping_timeout_s=ping_timeout_s,
+        )
         self._protection = protect(
             tokens=tokens,
             token_file=token_file,
@@ -189,18 +143,9 @@ class Server:
         # Here, so that importing the package, which exports `Server`, stays quick.
         from openenv_grpc.engine import EngineSettings, SessionManager
 
-        settings = EngineSettings(
-            redact_errors=redact_errors,
-            worker_memory_bytes=worker_memory_bytes,
-            **_given(
-                queue_timeout_s=queue_timeout_s,
-                max_queued=0 if refuse_when_full else max_queued,
-                detached_grace_s=detached_grace_s,
-                hold_and_wait_grace_s=hold_and_wait_grace_s,
-            ),
-            max_snapshots=max_snapshots,
-            max_snapshot_bytes=max_snapshot_bytes,
-        )
+        if refuse_when_full:
+            engine["max_queued"] = 0
+        settings = EngineSettings(**engine)
         definitions = [replace(_definition(target), **overrides) for target in targets]
         try:
             self._manager = SessionManager(definitions, settings)
@@ -210,7 +155,13 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
-        self._max_message_bytes = max_message_bytes
+        self._manager.metrics.limits |= limits
+        at_once = settings.max_operations_per_session
+        self._door_options: dict[str, Any] = {
+            **limits,
+            **beats,
+            "max_operations_per_session": at_once,
+        }
         self._stack = AsyncExitStack()
         self._stopped = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
@@ -263,7 +214,7 @@ class Server:
             self._draining.cancel()
         limit_s = self._drain_timeout_s if limit_s is None else limit_s
         count = self._manager.drain(limit_s)
-        logger.info("draining sessions=%d limit_s=%g", count, limit_s)
+        log_event(logger, logging.INFO, "draining", sessions=count, limit_s=limit_s)
         self._draining = asyncio.create_task(self._stop_when_drained(limit_s))
         return count
 
@@ -289,12 +240,11 @@ class Server:
         server = GrpcServer(
             self._manager,
             addresses=listened,
-            max_message_bytes=self._max_message_bytes,
             doors=self._doors,
             on_drain=self.drain,
             access=self._access,
             credentials=_grpc_credentials(self._protection.certificate),
-            **self._beats,
+            **self._door_options,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
@@ -319,8 +269,7 @@ class Server:
             allowed_hosts=protection.allowed_hosts,
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
-            max_message_bytes=self._max_message_bytes,
-            **self._beats,
+            **self._door_options,
         )
         await stack.enter_async_context(bridge)
         self.http_address = addresses.join(self._host, bridge.port)
@@ -365,7 +314,7 @@ class Server:
                 await self._manager.until_drained()
         except TimeoutError:
             left = sum(session.under_way for session in self._manager.sessions())
-            logger.warning("drain cut short sessions=%d limit_s=%g", left, limit_s)
+            log_event(logger, logging.WARNING, "drain cut short", sessions=left, limit_s=limit_s)
         self.stop()
 
 
@@ -435,22 +384,6 @@ def _definition(target: Target) -> EnvironmentDefinition:
             return target.definition
         case EnvironmentDefinition():
             return target
-
-
-def _beats(
-    progress_interval_s: float | None, ping_interval_s: float | None, ping_timeout_s: float | None
-) -> dict[str, Any]:
-    """Checks what both doors take."""
-    given = _given(
-        progress_interval_s=progress_interval_s,
-        ping_interval_s=ping_interval_s,
-        ping_timeout_s=ping_timeout_s,
-    )
-    for name, seconds in given.items():
-        is_time = 0 < seconds <= MAX_BEAT_S or (seconds == 0 and name == "ping_interval_s")
-        if not is_time:
-            raise ConfigurationError(f"{name} is above 0 and at most a day, not {seconds!r}")
-    return given
 
 
 def _given(**options: Any) -> dict[str, Any]:

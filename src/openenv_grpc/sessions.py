@@ -16,7 +16,7 @@ from typing import Protocol
 
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
-from openenv_grpc.metrics import Metrics
+from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation, Reply, ToolCall
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata
@@ -325,6 +325,19 @@ class SessionHost(Protocol):
     @property
     def draining(self) -> bool:
         """Whether `drain` was called."""
+        ...
+
+    @property
+    def serving(self) -> bool:
+        """Whether new work is welcome: it does not drain, and few of its threads hang."""
+        ...
+
+    async def health_changed(self) -> None:
+        """Waits until `serving` or `draining` may have changed."""
+        ...
+
+    def usage(self) -> Usage:
+        """Measures what is in use."""
         ...
 
     async def until_draining(self) -> None:

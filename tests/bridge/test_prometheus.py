@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from openenv_bridge.binary_ws import SUBPROTOCOL
 from openenv_bridge.prometheus import _sample
-from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.engine import EngineSettings, EnvironmentDefinition
 from openenv_grpc.sessions import Wait
 from openenv_grpc.v1 import session_pb2
 from tests.bridge.conftest import Serve, Served, no_sessions, talk
@@ -68,6 +69,18 @@ async def test_sessions_operations_and_errors_are_told(serve: Serve) -> None:
     assert len(buckets) == 20
     assert buckets == sorted(buckets)
     assert after["openenv_stuck_threads{}"] == after["openenv_draining{}"] == 0
+
+
+async def test_limits_and_what_is_in_use_are_told(serve: Serve) -> None:
+    settings = EngineSettings(max_records=7, opens_per_minute=None)
+    async with serve(FAILING, settings=settings) as served:
+        samples = await scrape(served)
+    assert samples['openenv_limit{limit="max_records"}'] == 7
+    assert samples['openenv_limit{limit="opens_per_minute"}'] == math.inf
+    assert samples["openenv_operations_in_flight{}"] == samples["openenv_record_bytes{}"] == 0
+    assert samples["openenv_kept_records{}"] == samples["openenv_kept_record_bytes{}"] == 0
+    assert samples["openenv_opens_limited_total{}"] == 0
+    assert "openenv_log_lines_dropped_total{}" in samples
 
 
 async def test_snapshots_are_told(serve: Serve) -> None:

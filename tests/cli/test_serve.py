@@ -247,6 +247,36 @@ async def test_an_environment_that_ignores_cancellation_does_not_keep_the_proces
     assert "Traceback" not in served.log.read_text()
 
 
+def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
+    given = {
+        "--max-message-size": ("1M", "max_message_bytes", 2**20),
+        "--max-unsent": ("2M", "max_unsent_bytes", 2**21),
+        "--max-operations": ("3", "max_operations_per_session", 3),
+        "--resume-window": ("4", "max_resume_window_s", 4),
+        "--max-records": ("5", "max_records", 5),
+        "--max-record-bytes": ("6K", "max_record_bytes", 6 * 2**10),
+        "--max-kept-records": ("7", "max_kept_records", 7),
+        "--max-kept-record-bytes": ("8K", "max_kept_record_bytes", 8 * 2**10),
+        "--process-pool": ("9", "process_pool_size", 9),
+        "--stuck-grace": ("0.5", "stuck_grace_s", 0.5),
+        "--max-stuck": ("11", "max_stuck", 11),
+        "--opens-per-minute": ("12", "opens_per_minute", 12),
+        "--max-queued": ("13", "max_queued", 13),
+        "--queue-timeout": ("14", "queue_timeout_s", 14),
+        "--detached-grace": ("15", "detached_grace_s", 15),
+        "--max-snapshots": ("16", "max_snapshots", 16),
+    }
+    options = [part for option, (value, *_) in given.items() for part in (option, value)]
+    with serve_process("echo_env", *options, "--log-lines-per-minute", "60") as served:
+        url = f"http://{served.address('http')}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            metrics = response.read().decode()
+
+    told = dict(re.findall(r'^openenv_limit\{limit="(\w+)"\} (\S+)$', metrics, re.MULTILINE))
+    for option, (_, name, limit) in given.items():
+        assert float(told[name]) == limit, option
+
+
 async def test_several_environments_are_served_by_name(
     serve_process: ServeProcess, tmp_path: Path
 ) -> None:

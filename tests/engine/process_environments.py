@@ -66,6 +66,8 @@ class Isolated(Countdown):
                 os.kill(os.getpid(), signal.SIGKILL)
             case "exit":
                 raise SystemExit(5)
+            case "log":
+                logger.warning("the dragon wakes")
             case "raise":
                 raise ValueError("no such move \udcff")
             case "compute":

@@ -154,6 +154,53 @@ async def test_a_stuck_call_holds_its_slot_where_instances_may_not_live_side_by_
                     attachment.open("")
 
 
+async def test_a_peer_that_opens_too_often_is_told_when_it_may_again() -> None:
+    clock = ManualClock()
+    settings = EngineSettings(opens_per_minute=2)
+    async with running(Countdown, settings=settings, clock=clock) as manager:
+        async with manager.attach(peer="ipv4:10.0.0.1:4000") as attachment:
+            attachment.open("")
+            attachment.open("")
+            with pytest.raises(SessionCapacityError, match="--opens-per-minute") as caught:
+                attachment.open("")
+            assert caught.value.retry_delay_s == 30
+            assert manager.metrics.opens_limited == 1
+            clock.advance(30)
+            attachment.open("")
+        async with manager.attach(peer="ipv4:127.0.0.1:4000") as attachment:
+            for _ in range(10):
+                attachment.open("")
+
+
+async def test_too_many_stuck_calls_turn_health_until_they_return() -> None:
+    gates = Gates()
+    settings = EngineSettings(close_timeout_s=0.01, max_stuck=0)
+    async with running(lambda: Slow(gates), settings=settings) as manager:
+        assert manager.serving
+        async with asyncio.timeout(5), manager.attach(peer="test") as attachment:
+            Caller(attachment.open("")).send(Kind.STEP, {"text": "wait"})
+            await entered(gates)
+        assert (manager.stuck_threads, manager.serving) == (1, False)
+        gates.leave.set()
+        async with asyncio.timeout(5):
+            while not manager.serving:
+                await manager.health_changed()
+        assert manager.stuck_threads == 0
+
+
+async def test_a_server_measures_what_its_sessions_take() -> None:
+    gates = Gates()
+    async with running(lambda: Slow(gates)) as manager, manager.attach(peer="test") as attachment:
+        caller = Caller(attachment.open(""))
+        await caller.do(Kind.RESET, {}, request_id=1)
+        caller.send(Kind.STEP, {"text": "wait"})
+        await entered(gates)
+        usage = manager.usage()
+        gates.leave.set()
+    assert (usage.operations_in_flight, usage.kept_records) == (1, 0)
+    assert usage.record_bytes > 0
+
+
 # Attachments
 
 

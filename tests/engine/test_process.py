@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from openenv_grpc.cli.logs import TextFormatter
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.errors import (
     ConfigurationError,
@@ -26,6 +27,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     OperationCancelledError,
 )
+from openenv_grpc.events import event_of, facts_of
 from openenv_grpc.operations import Kind, Operation, Reply, TaskQuery
 from openenv_grpc.sessions import Attachment, CancelEffect, SessionPort
 from openenv_grpc.tools import CallToolAction, CallToolObservation
@@ -136,10 +138,27 @@ async def test_what_an_environment_raises_is_told_and_its_traceback_logged(
         assert (await caller.step())["left"] == 0
     record = next(record for record in caplog.records if "environment failed" in record.message)
     assert record.name == "openenv_grpc.engine.performing"
-    assert caller.session.id in record.message
+    assert event_of(record) == "environment failed"
+    assert facts_of(record) == {
+        "session_id": caller.session.id,
+        "environment": caller.session.spec.name,
+        "operation": "step",
+    }
     assert record.exc_text is not None
     assert 'raise ValueError("no such move' in record.exc_text
     assert "from elsewhere" not in caplog.text  # forked processes write to standard error
+
+
+async def test_what_an_environment_logs_is_of_its_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with isolated() as caller:
+        await caller.step("log")
+        (record,) = [record for record in caplog.records if "dragon" in record.message]
+        assert facts_of(record) == {"session_id": caller.session.id}
+        assert TextFormatter("%(message)s").format(record) == (
+            f"the dragon wakes session_id={caller.session.id}"
+        )
 
 
 async def test_what_was_wrong_is_told_as_it_would_be_without_a_process() -> None:

@@ -903,10 +903,10 @@ async def test_a_session_tells_its_opening_and_its_end(caplog: pytest.LogCapture
         await caller.reset()
         await caller.step()
     messages = [record.getMessage() for record in caplog.records if "session" in record.name]
-    session_id = caller.session.id
+    of = f"session_id={caller.session.id} environment=Countdown peer=test"
     assert messages == [
-        f"session opened session_id={session_id} environment=Countdown peer=test",
-        f"session closed session_id={session_id} steps=1 cause=its connection ended",
+        f"session opened {of}",
+        f"session closed {of} steps=1 cause=its connection ended",
     ]
 
 

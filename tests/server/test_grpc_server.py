@@ -16,12 +16,14 @@ from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from openenv_grpc.engine import EnvironmentDefinition, SessionManager
+from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import UnavailableError
+from openenv_grpc.operations import Kind
 from openenv_grpc.server import SERVICES, GrpcServer
 from openenv_grpc.v1 import session_pb2, session_pb2_grpc
 from openenv_grpc.wire.status import decode_status
-from tests.environments import Count, Countdown, Counted, Gates
+from tests.engine.talking import Caller
+from tests.environments import Count, Countdown, Counted, Gates, Slow
 from tests.exactly_once.proxy import proxied
 from tests.stream.pipe import opening, resetting, stepping
 
@@ -111,6 +113,31 @@ async def test_health_serves_until_the_server_drains(
         assert (await watch.read()).status == NOT_SERVING
     assert host.draining
     watch.cancel()
+
+
+async def test_health_turns_while_too_many_calls_are_stuck(gates: Gates) -> None:
+    definition = EnvironmentDefinition(
+        factory=lambda: Slow(gates), action_type=Count, observation_type=Counted
+    )
+    settings = EngineSettings(close_timeout_s=0.01, max_stuck=0)
+    async with (
+        asyncio.timeout(20),
+        SessionManager([definition], settings) as host,
+        GrpcServer(host, stop_grace_s=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        watch = stub.Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        async with host.attach(peer="test") as attachment:
+            Caller(attachment.open("")).send(Kind.STEP, {"text": "wait"})
+            await asyncio.to_thread(gates.entered.wait)
+        assert (await watch.read()).status == NOT_SERVING
+        gates.leave.set()
+        assert (await watch.read()).status == SERVING
+        host.drain()
+        assert (await watch.read()).status == NOT_SERVING
+        watch.cancel()
 
 
 async def test_reflection_lists_the_services_and_channelz_answers(

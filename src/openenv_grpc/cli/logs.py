@@ -8,6 +8,9 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from openenv_grpc.events import event_of, facts_of
+from openenv_grpc.log_rates import PeerLogLimit
+
 
 class LogLevel(enum.StrEnum):
     """What to log."""
@@ -26,15 +29,16 @@ class LogFormat(enum.StrEnum):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line: the event, its facts, and what every line has."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Writes a record."""
         fields = {
+            **facts_of(record),
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": event_of(record),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
@@ -43,14 +47,25 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=False)
 
 
-def configure_logs(level: LogLevel, style: LogFormat) -> None:
-    """Has everything logged to standard error."""
+class TextFormatter(logging.Formatter):
+    """Text for people, with the session of whoever logs without naming it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """Writes a record's line, which its traceback follows."""
+        facts = () if "facts" in vars(record) else facts_of(record).items()
+        return " ".join((super().formatMessage(record), *(f"{name}={it}" for name, it in facts)))
+
+
+def configure_logs(
+    level: LogLevel, style: LogFormat, *, lines_per_minute: float | None = None
+) -> None:
+    """Has everything logged to standard error; of each peer so many lines, if that is said."""
     handler = logging.StreamHandler(sys.stderr)
     match style:
         case LogFormat.JSON:
             handler.setFormatter(JsonFormatter())
         case LogFormat.TEXT:
-            handler.setFormatter(
-                logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-            )
+            handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    if lines_per_minute is not None:
+        handler.addFilter(PeerLogLimit(lines_per_minute))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

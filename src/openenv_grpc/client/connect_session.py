@@ -24,6 +24,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.tools import Tool
+from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import budgets, status
@@ -242,6 +243,8 @@ class ConnectSession:
         request_id = self._last_id + 1
         operation.request_id = request_id
         operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
+        if traceparent := TRACEPARENT.get():
+            operation.traceparent = traceparent
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
         data = operation.SerializeToString()

@@ -21,6 +21,7 @@ from openenv_grpc.errors import (
     ProtocolViolationError,
     UnavailableError,
 )
+from openenv_grpc.events import log_event
 from openenv_grpc.stream import Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
@@ -200,7 +201,9 @@ class Connection:
         except* OpenEnvError as failures:
             error = _first(failures)
         except* Exception as failures:
-            logger.exception("connection failed target=%s", self._target)
+            log_event(
+                logger, logging.ERROR, "connection failed", error=failures, target=self._target
+            )
             error.__cause__ = failures
         return error
 

@@ -20,6 +20,7 @@ from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
+from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
@@ -425,8 +426,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             return session
 
     async def _dial(self, group: Group | None = None) -> RemoteSession:
-        return await connections.open_session(
-            await self._located(),
+        target = await self._located()
+        opening = connections.open_session(
+            target,
             self._options,
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
@@ -437,6 +439,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             snapshot_id=self._snapshot_id,
             group=group,
         )
+        return await traced(opening, target=target, environment=self._environment)
 
     async def _located(self) -> Target:
         """Returns where the server is, which a provider may have to start."""

@@ -24,6 +24,7 @@ from openenv_grpc.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from openenv_grpc.tracing import HEADER, TRACEPARENT
 
 SUBPROTOCOL = "openenv-grpc.v1"
 CLOSE_TIMEOUT_S = 2.0
@@ -39,6 +40,12 @@ _REFUSALS: dict[int, type[OpenEnvError]] = {
     403: PermissionDeniedError,
     404: NotSupportedError,
 }
+
+
+def _trace() -> dict[str, str]:
+    """Returns the header that names the span in which a socket is opened."""
+    traceparent = TRACEPARENT.get()
+    return {HEADER: traceparent} if traceparent else {}
 
 
 class WebSocketTransport:
@@ -138,7 +145,7 @@ async def dial(
             socket = await session.ws_connect(
                 target.uri,
                 protocols=(SUBPROTOCOL,) if offer else (),
-                headers=dict(options.headers),
+                headers={**dict(options.headers), **_trace()},
                 ssl=tls,
                 heartbeat=_heartbeat_s(options),
                 max_msg_size=options.max_message_bytes,

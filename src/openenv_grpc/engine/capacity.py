@@ -93,6 +93,15 @@ def group_left(group: str) -> OpenEnvError:
     )
 
 
+def too_often(delay_s: float) -> OpenEnvError:
+    """A peer opens sessions faster than it may."""
+    return SessionCapacityError(
+        "this address opens sessions faster than it may (--opens-per-minute); try again in "
+        f"{delay_s:.3g} seconds",
+        retry_delay_s=delay_s,
+    )
+
+
 def draining() -> OpenEnvError:
     """The server takes no sessions any more."""
     return DrainingError("the server is about to stop and opens no sessions")

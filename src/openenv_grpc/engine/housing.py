@@ -13,8 +13,11 @@ from openenv_grpc.engine.held import HeldContext
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.traced import make_performer
 from openenv_grpc.engine.worker import Done, InlineWorker, Worker
+from openenv_grpc.events import in_session, log_event
 from openenv_grpc.operations import Operation
+from openenv_grpc.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +107,7 @@ class Housing:
         *,
         session_id: str,
         redact_errors: bool,
+        tracing: Tracing | None = None,
     ) -> None:
         self.books = Books()
         self._performer: Performer | None = None  # while operations may use the environment
@@ -111,6 +115,7 @@ class Housing:
         self._workers = workers
         self._session_id = session_id
         self._redact_errors = redact_errors
+        self._tracing = tracing
         self._worker: Worker | None = None
         self._made: Performer | None = None  # from the constructor's end to the start of `close`
         self._tools: HeldContext | None = None
@@ -138,8 +143,11 @@ class Housing:
         self._taken().run(self._construct, None, self._constructed)
 
     def _construct(self, _: None) -> Performer:
-        self._made = Performer(
-            Instance(self._registered.factory(), self._registered, self.books),
+        with in_session(self._session_id):
+            instance = Instance(self._registered.factory(), self._registered, self.books)
+        self._made = make_performer(
+            instance,
+            self._tracing,
             session_id=self._session_id,
             redact_errors=self._redact_errors,
         )
@@ -226,7 +234,14 @@ class Housing:
 
         def done(_: None, outcome: BaseException | None) -> None:
             if outcome is not None:
-                logger.error("close failed session_id=%s", self._session_id, exc_info=outcome)
+                log_event(
+                    logger,
+                    logging.ERROR,
+                    "close failed",
+                    error=outcome,
+                    session_id=self._session_id,
+                    environment=self._registered.spec.name,
+                )
             if not ended.done():
                 ended.set_result(None)
 
@@ -270,4 +285,4 @@ async def _apart(closing: Coroutine[Any, Any, None]) -> None:
 
 def _ignore(_: Any, outcome: Any) -> None:
     if isinstance(outcome, BaseException):
-        logger.error("close failed", exc_info=outcome)
+        log_event(logger, logging.ERROR, "close failed", error=outcome)

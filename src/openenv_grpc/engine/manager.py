@@ -8,13 +8,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from types import TracebackType
 from typing import Any
 
+from openenv_grpc import tracing
 from openenv_grpc.definition import EnvironmentDefinition
-from openenv_grpc.engine import capacity, verdicts
+from openenv_grpc.engine import capacity, draining, verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
+from openenv_grpc.engine.health import Health
 from openenv_grpc.engine.housing import House, Housing
 from openenv_grpc.engine.idle import IdleWatch
+from openenv_grpc.engine.open_rate import OpenRate
 from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
 from openenv_grpc.engine.queue import Holder, SlotQueue
 from openenv_grpc.engine.registry import (
@@ -26,6 +29,8 @@ from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
+from openenv_grpc.engine.traced import OperationSpans
+from openenv_grpc.engine.usage import measure
 from openenv_grpc.engine.worker import Completions, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
@@ -34,17 +39,10 @@ from openenv_grpc.errors import (
     OpenEnvError,
     SessionNotFoundError,
 )
-from openenv_grpc.metrics import Metrics
+from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import Attachment, SessionInfo, SessionPort, Wait
 from openenv_grpc.types import EnvironmentMetadata
-
-DRAIN_INTERVAL_S = 0.1
-"""How often it is looked whether what is under way has ended."""
-
-DRAIN_SETTLE_S = 1.0
-"""How long nothing may have been asked of a session whose episode is over, for it to be drained:
-its client may still read the state, or ask for the verdict."""
 
 
 class SessionManager:
@@ -66,6 +64,8 @@ class SessionManager:
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
+        if self.settings.otel:
+            tracing.configure()
         self._registered = register_all(definitions, self.settings)
         self._specs = {name: each.spec for name, each in self._registered.items()}
         self._recipes = {
@@ -73,7 +73,7 @@ class SessionManager:
             for name, each in self._registered.items()
             if each.spec.isolation == "process"
         }
-        self.metrics = Metrics(self._registered)
+        self.metrics = Metrics(self._registered, self.settings.limits())
         """What is counted here. Doors add what goes through them."""
         self.snapshots = Snapshots(self.settings, self.metrics)
         """What sessions have saved."""
@@ -82,13 +82,15 @@ class SessionManager:
         self._transient: set[Session] = set()
         self._turns: dict[str, asyncio.Lock] = {}  # requests to what is used one at a time
         self._descriptions = Descriptions()
-        self._drain = asyncio.Event()
+        self._health = Health(max_stuck=self.settings.max_stuck)
         self._drain_due: float | None = None
 
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
         self.clock: Clock = self._given_clock or loop
-        self._threads = Threads(Completions(loop))
+        self._tracing = tracing.configured()
+        self._threads = Threads(Completions(loop), on_stuck=self._health.note_stuck)
+        self._open_rate = OpenRate(self.settings.opens_per_minute, self.clock, self.metrics)
         self._idle = IdleWatch(self.clock, self._sessions.values)
         self._pools = {
             name: ProcessPool(
@@ -108,7 +110,7 @@ class SessionManager:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._drain.set()
+        self._health.drain()
         self._idle.stop()
         self._slots.refuse_all(capacity.draining())
         self._slots.stop()
@@ -232,8 +234,9 @@ class SessionManager:
             snapshot=snapshot,
         )
         try:
-            if self._drain.is_set():
+            if self._health.draining:
                 raise capacity.draining()
+            self._open_rate.check(peer)
             if wait is not None:
                 self._slots.enter(session, wait, holder)
             else:
@@ -275,7 +278,7 @@ class SessionManager:
         """
         if limit_s is not None:
             self._drain_due = self.clock.time() + limit_s
-        self._drain.set()
+        self._health.drain()
         self._slots.refuse_all(capacity.draining())
         return len(self._sessions)
 
@@ -287,27 +290,33 @@ class SessionManager:
     @property
     def draining(self) -> bool:
         """Whether `drain` was called."""
-        return self._drain.is_set()
+        return self._health.draining
 
     async def until_draining(self) -> None:
         """Waits until `drain` is called, or the host ends."""
-        await self._drain.wait()
+        await self._health.until_draining()
 
     async def until_drained(self) -> None:
         """Waits until no session is amid an episode and nothing is asked any more.
 
         Sessions that are merely open are not waited for.
         """
-        while self._is_busy():  # noqa: ASYNC110  # an end may come from a clock, too
-            await asyncio.sleep(DRAIN_INTERVAL_S)
+        busy = draining.is_busy
+        while self._transient or busy(self._sessions.values(), self.clock.time()):  # noqa: ASYNC110
+            await asyncio.sleep(draining.INTERVAL_S)  # an end may come from a clock, too
 
-    def _is_busy(self) -> bool:
-        now = self.clock.time()
-        return bool(self._transient) or any(
-            session.is_under_way
-            or (session.idle_since is not None and now - session.idle_since < DRAIN_SETTLE_S)
-            for session in self._sessions.values()
-        )
+    @property
+    def serving(self) -> bool:
+        """Whether new work is welcome: it does not drain, and few of its threads hang."""
+        return self._health.serving
+
+    async def health_changed(self) -> None:
+        """Waits until `serving` or `draining` may have changed."""
+        await self._health.changed()
+
+    def usage(self) -> Usage:
+        """Measures what is in use."""
+        return measure(self._sessions.values(), self.windows, self._pools)
 
     @property
     def stuck_threads(self) -> int:
@@ -337,7 +346,15 @@ class SessionManager:
             session,
             session_id=session.id,
             redact_errors=self.settings.redact_errors,
+            tracing=self._tracing,
         )
+
+    def spans_of(self, session: Session) -> OperationSpans | None:
+        """Returns what makes spans of a session's operations; `None` if nothing is traced."""
+        if self._tracing is None:
+            return None
+        environment = session.spec.name
+        return OperationSpans(self._tracing, session_id=session.id, environment=environment)
 
     def take_worker(self, session: Session) -> Worker:
         """Returns where a session's blocking calls run."""

@@ -10,6 +10,7 @@ from openenv_grpc.engine.clock import Timer
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import UnderWay
+from openenv_grpc.tracing import ServerSpan
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +29,8 @@ class Pending:
     task: asyncio.Task[Any] | None = None
     """What runs it, where it is awaited."""
     deadline: Timer | None = None
+    span: ServerSpan | None = None
+    """Where operations are traced."""
     respite: Timer | None = None
     """After which its session is given up, if it still runs then."""
 

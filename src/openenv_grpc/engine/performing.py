@@ -25,6 +25,7 @@ from openenv_grpc.errors import (
     ToolNotFoundError,
     UnserializableResultError,
 )
+from openenv_grpc.events import SESSION_ID, in_session, log_event
 from openenv_grpc.operations import Kind, Operation, Result
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Performer:
 
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
+        here = SESSION_ID.set(self._session_id)
         try:
             call, complete = self._prepared(operation)
             try:
@@ -67,9 +69,12 @@ class Performer:
             return self._written(operation, complete, value), None
         except OpenEnvError as error:
             return operation.codec.write_error(operation, error, self._spec), error
+        finally:
+            SESSION_ID.reset(here)
 
     async def perform_async(self, operation: Operation) -> Outcome:
-        """Does an operation that is awaited."""
+        """Does an operation that is awaited, in a task of its own."""
+        SESSION_ID.set(self._session_id)
         try:
             call, complete = self._prepared(operation)
             try:
@@ -119,12 +124,14 @@ class Performer:
         if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
             return no_such_method(operation.payload.method)
         name = self._spec.name
-        logger.error(
-            "environment failed session_id=%s environment=%s operation=%s",
-            self._session_id,
-            name,
-            operation.kind.value,
-            exc_info=error,
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment failed",
+            error=error,
+            session_id=self._session_id,
+            environment=name,
+            operation=operation.kind.value,
         )
         if self._redact_errors:
             return EnvironmentFailedError(
@@ -141,13 +148,15 @@ class Performer:
 
     def close(self) -> None:
         """Closes a blocking environment; what it raises is logged."""
-        try:
-            self.instance.close()
-        except Exception as error:  # an environment may raise anything
-            self._log_failed_close(error)
+        with in_session(self._session_id):
+            try:
+                self.instance.close()
+            except Exception as error:  # an environment may raise anything
+                self._log_failed_close(error)
 
     async def close_async(self) -> None:
         """Closes an environment whose `close` is awaited; what it raises is logged."""
+        SESSION_ID.set(self._session_id)  # of the task that is made for this
         try:
             await self.instance.close()
         except asyncio.CancelledError:
@@ -156,9 +165,11 @@ class Performer:
             self._log_failed_close(error)
 
     def _log_failed_close(self, error: BaseException) -> None:
-        logger.error(
-            "environment failed to close session_id=%s environment=%s",
-            self._session_id,
-            self._spec.name,
-            exc_info=error,
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment failed to close",
+            error=error,
+            session_id=self._session_id,
+            environment=self._spec.name,
         )

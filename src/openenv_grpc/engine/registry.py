@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,7 +38,7 @@ class EngineSettings:
     """How sessions are run. Times are in seconds.
 
     Raises:
-        ConfigurationError: a limit of the queue is below 0.
+        ConfigurationError: a limit is below 0.
     """
 
     max_sessions: int | None = None
@@ -46,6 +47,10 @@ class EngineSettings:
     """How long a session may idle; `None` for ever."""
     stuck_grace_s: float = 10.0
     """How long a call on a thread may run on past its deadline before its session is given up."""
+    max_stuck: int = 8
+    """Calls that may run on although their session was given up, before health says so."""
+    opens_per_minute: float | None = 6_000
+    """Sessions that each peer beyond this machine may open; `None` for any number."""
     close_timeout_s: float | None = None
     """How long an environment's `close` is waited for; `None` takes its class's word, and 10 where
     that says nothing, or less."""
@@ -59,6 +64,8 @@ class EngineSettings:
     """Processes that wait for a session, of each environment that runs in processes."""
     worker_memory_bytes: int | None = None
     """Address space of such a process; `None` for no limit."""
+    otel: bool = False
+    """Whether OpenTelemetry is configured by its variables, in these processes as well."""
     max_resume_window_s: float = 600.0
     """The longest time for which a session outlives its connection; 0 for not at all."""
     detached_grace_s: float = 10.0
@@ -71,6 +78,10 @@ class EngineSettings:
     """How often an opening that waits is told its place."""
     hold_and_wait_grace_s: float = 10.0
     """How long a connection may leave all slots idle that its own openings wait for."""
+    max_records: int = 64
+    """Answers that a session keeps for those who ask again."""
+    max_record_bytes: int = 8 * 2**20
+    """What they may take, all together."""
     max_kept_records: int = 1_000
     """Ended sessions whose answers are kept until their windows have passed."""
     max_kept_record_bytes: int = 64 * 2**20
@@ -87,10 +98,33 @@ class EngineSettings:
             "max_queued": self.max_queued,
             "detached_grace_s": self.detached_grace_s,
             "hold_and_wait_grace_s": self.hold_and_wait_grace_s,
+            "max_resume_window_s": self.max_resume_window_s,
+            "stuck_grace_s": self.stuck_grace_s,
+            "max_stuck": self.max_stuck,
+            "max_records": self.max_records,
+            "max_record_bytes": self.max_record_bytes,
+            "max_kept_records": self.max_kept_records,
+            "max_kept_record_bytes": self.max_kept_record_bytes,
+            "process_pool_size": self.process_pool_size,
+            "max_snapshots": self.max_snapshots,
+            "max_snapshot_bytes": self.max_snapshot_bytes,
         }
         for name, limit in limits.items():
             if not limit >= 0:
                 raise ConfigurationError(f"{name} is at least 0, not {limit!r}")
+        if self.max_operations_per_session < 1:
+            raise ConfigurationError("max_operations_per_session is at least 1")
+        if self.opens_per_minute is not None and not self.opens_per_minute >= 1:
+            raise ConfigurationError("opens_per_minute is at least 1, or None for any number")
+
+    def limits(self) -> dict[str, float]:
+        """Returns its bounds, by name, for metrics."""
+        told = {**asdict(self), "opens_per_minute": self.opens_per_minute or math.inf}
+        return {
+            name: float(limit)
+            for name, limit in told.items()
+            if isinstance(limit, int | float) and not isinstance(limit, bool)
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -251,6 +251,11 @@ class Windows:
         ):
             self._forget(next(iter(self._records.values())))
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        """How many ended sessions are remembered, and how many bytes their answers have."""
+        return len(self._records), self._record_bytes
+
     def stop(self) -> None:
         """Forgets everything."""
         for claim in list(self._by_id.values()):

@@ -19,11 +19,13 @@ from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
 from openenv_grpc.engine.saving import restoring, saving
 from openenv_grpc.engine.snapshots import Snapshot, Snapshots
 from openenv_grpc.engine.threads import SharedThread
+from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.witnessing import witnessed
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.events import Fact, log_event
 from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
@@ -72,6 +74,10 @@ class Home(Protocol):
 
     def house(self, session: Session) -> House:
         """Returns where the session's environment will live."""
+        ...
+
+    def spans_of(self, session: Session) -> OperationSpans | None:
+        """Returns what makes spans of its operations; `None` if nothing is traced."""
         ...
 
     def take_worker(self, session: Session) -> Worker:
@@ -129,7 +135,13 @@ class Session:
         self._clock = home.clock
         self._counted = home.metrics.environments[registered.spec.name]
         self._turns = Turns(
-            self, registered.spec, home.settings, home.clock, self._counted, held=queued
+            self,
+            registered.spec,
+            home.settings,
+            home.clock,
+            self._counted,
+            home.spans_of(self),
+            held=queued,
         )
         self._housing = home.house(self)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
@@ -249,6 +261,11 @@ class Session:
         """Size of the answers that it keeps."""
         return self._turns.ledger.kept_bytes
 
+    @property
+    def in_flight(self) -> int:
+        """Operations that have no answer yet."""
+        return self._turns.in_flight
+
     def attach(self, on_lost: OnLost, *, peer: str, watch: Watch | None = None) -> None:
         """Has a connection told if it is lost. Idle time starts anew."""
         self.on_lost, self.peer, self.is_detached = on_lost, peer, False
@@ -283,7 +300,8 @@ class Session:
 
     def crashed(self, error: OpenEnvError) -> None:
         """Notes that its environment is gone."""
-        logger.error("environment crashed session_id=%s: %s", self.id, error.message)
+        reason, detail = error.reason.name, error.message
+        self._log(logging.ERROR, "environment crashed", reason=reason, detail=detail)
         self.end(error, cause="crashed")
 
     # Its operations, as their turns come
@@ -366,7 +384,8 @@ class Session:
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
-        logger.error("operation broke session_id=%s", self.id, exc_info=error)
+        asked = None if pending.operation is None else pending.operation.kind.value
+        self._log(logging.ERROR, "operation broke", error, operation=asked)
         if not isinstance(error, Exception):
             self.end(verdicts.crashed(error), cause="crashed")
         elif not pending.answered:
@@ -404,7 +423,7 @@ class Session:
 
     def _opened(self, pending: Pending) -> None:
         self._state = SessionState.READY
-        self._log("session opened session_id=%s environment=%s peer=%s", self.spec.name, self.peer)
+        self._log(self._level, "session opened", peer=self.peer or None)
         operation = pending.operation
         if operation is not None and not pending.answered:
             opened = Opened(
@@ -416,12 +435,8 @@ class Session:
             self._turns.answer(pending, content, None)
 
     def _not_opened(self, pending: Pending, failure: OpenEnvError) -> None:
-        logger.error(
-            "environment not built session_id=%s factory=%s",
-            self.id,
-            self.spec.factory_name,
-            exc_info=failure.__cause__,
-        )
+        factory = self.spec.factory_name
+        self._log(logging.ERROR, "environment not built", failure.__cause__, factory=factory)
         told = pending.operation is not None and not pending.answered
         if not pending.answered:
             self._turns.fail(pending, failure)
@@ -474,7 +489,7 @@ class Session:
         else:
             stuck_on = self._housing.abandon()
         if stuck_on is not None:
-            logger.warning("environment does not end session_id=%s", self.id)
+            self._log(logging.WARNING, "environment does not end")
         self._finish(stuck_on)
 
     def _finish(self, stuck_on: Worker | None) -> None:
@@ -485,7 +500,8 @@ class Session:
         if not (self.transient or self.queued):
             self._counted.ended[self._cause] += 1
         self._home.gone(self, stuck_on=stuck_on)
-        self._log("session closed session_id=%s steps=%d cause=%s", steps, self._cause)
+        peer, cause = self.peer or None, self._cause
+        self._log(self._level, "session closed", peer=peer, steps=steps, cause=cause)
         self.closed.set_result(None)
         closing = self._closing
         if closing is not None and closing.operation is not None and not closing.answered:
@@ -493,8 +509,15 @@ class Session:
             content = operation.codec.write(operation, Closed(step_count=steps), self.spec)
             self._turns.answer(closing, content, None)
 
-    def _log(self, event: str, *facts: object) -> None:
-        logger.log(logging.DEBUG if self.transient else logging.INFO, event, self.id, *facts)
+    @property
+    def _level(self) -> int:
+        return logging.DEBUG if self.transient else logging.INFO
+
+    def _log(
+        self, level: int, event: str, error: BaseException | None = None, **facts: Fact
+    ) -> None:
+        told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
+        log_event(logger, level, event, told, error=error)
 
 
 def _is_an_agents(operation: Operation) -> bool:

@@ -24,12 +24,14 @@ class SharedThread:
 class Threads:
     """Hands out workers and takes them back."""
 
-    def __init__(self, completions: Completions) -> None:
+    def __init__(self, completions: Completions, *, on_stuck: Callable[[int], None]) -> None:
+        """`on_stuck` gets the number of stuck calls, whenever that has changed."""
         self._completions = completions
         self._single: dict[str, SharedThread] = {}  # by environment; kept once it is started
         self._users: Counter[Worker] = Counter()
         self._ending: list[ThreadWorker] = []
         self._stuck: Counter[Worker] = Counter()
+        self._on_stuck = on_stuck
 
     @property
     def stuck(self) -> int:
@@ -76,9 +78,11 @@ class Threads:
 
         def came_back(_: None, __: None) -> None:
             self._stuck[worker] -= 1
+            self._on_stuck(self.stuck)
             returned()
 
         self._stuck[worker] += 1
+        self._on_stuck(self.stuck)
         worker.run(_nothing, None, came_back)
         for place in (shared, *self._single.values()):
             if place is not None and place.worker is worker:

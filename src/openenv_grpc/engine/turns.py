@@ -12,6 +12,7 @@ from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
+from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
@@ -49,10 +50,11 @@ class Turns:
         settings: EngineSettings,
         clock: Clock,
         counted: EnvironmentMetrics,
+        spans: OperationSpans | None = None,
         *,
         held: bool = False,
     ) -> None:
-        self.ledger = Ledger()
+        self.ledger = Ledger(max_records=settings.max_records, max_bytes=settings.max_record_bytes)
         self.running: Pending | None = None
         self.ended_by: OpenEnvError | None = None
         """Why nothing is started any more."""
@@ -62,8 +64,10 @@ class Turns:
         self._settings = settings
         self._clock = clock
         self._counted = counted
+        self._spans = spans
         self._queue: deque[Pending] = deque()
-        self._in_flight = 0
+        self.in_flight = 0
+        """Operations without an answer."""
         self._advancing = False
         self._held = held  # nothing is started yet
         self._rest: asyncio.Future[None] | None = None
@@ -101,8 +105,10 @@ class Turns:
     ) -> None:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
-        self._in_flight += 1
+        self.in_flight += 1
         pending = Pending(operation, deliver, self._clock.time(), refused)
+        if self._spans is not None:
+            pending.span = self._spans.start(operation)
         if operation.timeout_s is not None and refused is None:
             pending.deadline = self._clock.call_later(operation.timeout_s, self._expire, pending)
         self._queue.append(pending)
@@ -117,7 +123,7 @@ class Turns:
         if self.ended_by is not None:
             raise verdicts.copied(self.ended_by, Effect.NONE)
         limit = self._settings.max_operations_per_session
-        if self._in_flight >= limit:
+        if self.in_flight >= limit:
             raise TooManyOperationsError(
                 f"{limit} operations of this session are in flight; wait for an outcome first"
             )
@@ -162,11 +168,13 @@ class Turns:
         operation, deliver = pending.operation, pending.deliver
         if operation is None or deliver is None:  # an opening that nobody asked for
             return
-        self._in_flight -= 1
+        self.in_flight -= 1
         pending.stop_deadline()
         self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
         if error is not None:
             self._counted.errors[error.reason] += 1
+        if pending.span is not None:
+            pending.span.end(error)
         reply = Reply(operation, content, error)
         for repeat, deliver_repeat in self.ledger.finish(reply):
             deliver_repeat(Reply(repeat, content, error))

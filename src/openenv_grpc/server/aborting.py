@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from openenv_grpc.errors import Effect, InternalError, OpenEnvError
+from openenv_grpc.events import log_event
 from openenv_grpc.wire import status
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ async def failures_as_status(context: Context) -> AsyncIterator[None]:
         return
     except OpenEnvError as error:
         failure = error
-    except Exception:  # a defect of ours; grpc would send its text to the client
-        logger.exception("call failed peer=%s", context.peer())
+    except Exception as error:  # a defect of ours; grpc would send its text to the client
+        log_event(logger, logging.ERROR, "call failed", error=error, peer=context.peer())
         failure = InternalError("the server failed; its log tells how", effect=Effect.UNKNOWN)
     await context.abort(
         grpc.StatusCode[status.GRPC_CODES[failure.reason]],

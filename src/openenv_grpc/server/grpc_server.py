@@ -7,20 +7,22 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import grpc
 from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
 from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
+from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
-from openenv_grpc.stream import PROGRESS_INTERVAL_S, StreamLimits
+from openenv_grpc.stream import MAX_UNSENT_BYTES, PROGRESS_INTERVAL_S, StreamLimits
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class GrpcServer:
         *,
         addresses: Sequence[str] = ("127.0.0.1:0",),
         max_message_bytes: int = 100 * 2**20,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
         max_operations_per_session: int = 16,
         progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
@@ -72,6 +75,7 @@ class GrpcServer:
         self._on_drain = on_drain
         self._limits = StreamLimits(
             max_receive_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
             max_operations_per_session=max_operations_per_session,
             progress_interval_s=progress_interval_s,
         )
@@ -93,7 +97,7 @@ class GrpcServer:
         """
         self._stopping = asyncio.get_running_loop().create_future()
         self._server = server = grpc.aio.server(
-            interceptors=[Guard(self._access)] if self._access.asks else [],
+            interceptors=self._interceptors(),
             options=self._options(),
         )
         self._add_services(server)
@@ -104,8 +108,8 @@ class GrpcServer:
             await server.stop(None)  # lets go of the addresses that it did get
             raise
         await server.start()
-        await self._say(health_pb2.HealthCheckResponse.SERVING)
-        self._watch = asyncio.create_task(self._follow_drain())
+        await self._say(serving=True)
+        self._watch = asyncio.create_task(self._follow_health())
         return self
 
     async def __aexit__(
@@ -129,14 +133,30 @@ class GrpcServer:
             self._on_drain(limit_s)
         return count
 
-    async def _follow_drain(self) -> None:
-        """Has health turn first, whoever had the host drain."""
-        await self._host.until_draining()
-        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+    async def _follow_health(self) -> None:
+        """Says how the host is, until it drains: first of all, whoever had it drain."""
+        said = True
+        while said or not self._host.draining:
+            if self._host.serving == said:
+                await self._host.health_changed()
+            else:
+                said = not said
+                await self._say(serving=said)
 
-    async def _say(self, state: Any) -> None:
+    async def _say(self, *, serving: bool) -> None:
+        states = health_pb2.HealthCheckResponse
+        state = states.SERVING if serving else states.NOT_SERVING
         for service in ("", *SERVICES):
             await self._health.set(service, state)
+
+    def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
+        traced = tracing.configured()
+        interceptors: list[grpc.aio.ServerInterceptor] = []
+        if traced is not None:
+            interceptors.append(TraceReader(traced))
+        if self._access.asks:
+            interceptors.append(Guard(self._access))
+        return interceptors
 
     def _options(self) -> list[tuple[str, int]]:
         size = self._limits.max_receive_bytes

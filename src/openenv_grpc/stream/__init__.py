@@ -1,11 +1,17 @@
 """One `Connect` stream over any source and sink of messages."""
 
 from openenv_grpc.stream.incoming import digest
-from openenv_grpc.stream.limits import PROGRESS_INTERVAL_S, Duplex, StreamLimits
+from openenv_grpc.stream.limits import (
+    MAX_UNSENT_BYTES,
+    PROGRESS_INTERVAL_S,
+    Duplex,
+    StreamLimits,
+)
 from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
 
 __all__ = [
+    "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
     "Duplex",
     "Outbox",

@@ -8,6 +8,7 @@ from typing import Protocol
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
+MAX_UNSENT_BYTES = 32 * 2**20
 PROGRESS_INTERVAL_S = 5.0
 
 MIN_RECEIVE_BYTES = 1024
@@ -33,7 +34,7 @@ class StreamLimits:
     max_receive_bytes: int = 100 * 2**20
     max_operations_per_message: int = 100_000
     """A message with more ends the stream: empty ones take two bytes each, and much more memory."""
-    max_unsent_bytes: int = 32 * 2**20
+    max_unsent_bytes: int = MAX_UNSENT_BYTES
     """Unsent outcomes past which no further operation is read."""
     max_operations_per_session: int = 16
     """Told to the client; the session enforces it."""

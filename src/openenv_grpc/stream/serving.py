@@ -9,6 +9,7 @@ from functools import partial
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import (
     Effect,
@@ -108,6 +109,7 @@ class _ServerStream:
         self._limits = limits
         self._outbox = Outbox()
         self._sessions: dict[int, _Held] = {}
+        self._traced = tracing.configured() is not None
         self._used: set[int] = set()  # numbers are never used again
         self._pending = 0  # operations without an outcome, of all sessions
         self._ended = False  # the client sends no more, or nobody reads it
@@ -230,6 +232,8 @@ class _ServerStream:
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
         opening, resume, wait = read_open(operation, partial(self._tell_place, held))
+        if self._traced:
+            opening.trace = operation.traceparent
         if operation.open.agent_access:
             opening.context = self._grant
         watch = self._unasked.watch(held.prefix) if operation.open.events else None
@@ -299,8 +303,13 @@ class _ServerStream:
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
             port.acknowledge(operation.acknowledged_id)
+        port.submit(self._read(operation, arm), self._deliver_to(held))
+
+    def _read(self, operation: session_pb2.Operation, arm: str) -> Operation:
         submitted = read_operation(operation, arm)
-        port.submit(submitted, self._deliver_to(held))
+        if self._traced:
+            submitted.trace = operation.traceparent
+        return submitted
 
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach

@@ -173,6 +173,7 @@ def write_operation(operation: Operation) -> bytes:
             operation.request_id,
             operation.timeout_s,
             operation.context,
+            operation.trace,
             operation.listener is not None,
         ),
         protocol=5,
@@ -181,7 +182,7 @@ def write_operation(operation: Operation) -> bytes:
 
 def read_operation(content: bytes, listener: Listener) -> Operation:
     """Reads what `write_operation` wrote; `listener` is told if somebody listens."""
-    kind, codec, payload, request_id, timeout_s, context, is_heard = pickle.loads(content)
+    kind, codec, payload, request_id, timeout_s, context, trace, is_heard = pickle.loads(content)
     return Operation(
         kind=Kind(kind),
         codec=codec,
@@ -189,6 +190,7 @@ def read_operation(content: bytes, listener: Listener) -> Operation:
         request_id=request_id,
         timeout_s=timeout_s,
         context=context,
+        trace=trace,
         listener=listener if is_heard else None,
     )
 

@@ -16,6 +16,7 @@ from openenv_grpc.engine.process.frames import (
     write_frame,
     write_notice,
 )
+from openenv_grpc.events import carried
 from openenv_grpc.tools import ToolNotice
 
 _CHUNK_BYTES = 2**18
@@ -29,6 +30,8 @@ class Line:
         self._file = file
         self._reader = FrameReader(file)
         self._arrived: deque[Frame] = deque()
+        self.session_id = ""
+        """Of whom the process is; empty before it is anybody's."""
         self._sending = threading.Lock()  # a frame goes out whole before the next
 
     def receive(self) -> Frame | None:
@@ -90,6 +93,7 @@ class LogSender(logging.Handler):
                 "process": record.process,
                 "threadName": record.threadName,
                 "exc_text": trace,
+                **carried(record, self._line.session_id),
             }
             self._line.send(FrameKind.LOG, facts=json.dumps(fields).encode())
         except Exception:  # as handlers do: whoever logs is not to be bothered

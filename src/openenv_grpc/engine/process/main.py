@@ -10,7 +10,7 @@ import pickle
 import socket
 import traceback
 
-from openenv_grpc import lifeline
+from openenv_grpc import lifeline, tracing
 from openenv_grpc.engine.blocks import keep_blocks
 from openenv_grpc.engine.process import memory
 from openenv_grpc.engine.process.frames import FrameKind
@@ -30,6 +30,8 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     try:
         if recipe.memory_bytes is not None:
             memory.limit(recipe.memory_bytes)
+        if recipe.otel:
+            tracing.configure()
         registered = recipe.cook()
     except BaseException:  # an author's module may even raise SystemExit
         line.send(FrameKind.FAILED, facts=json.dumps(traceback.format_exc()).encode())

@@ -24,6 +24,11 @@ class ProcessPool:
         self._refill()
 
     @property
+    def idle(self) -> int:
+        """How many processes wait for a session."""
+        return len(self._waiting)
+
+    @property
     def codec_modules(self) -> list[str]:
         """What operations have needed so far, so that sessions to come need not import it."""
         return list(self._codec_modules)

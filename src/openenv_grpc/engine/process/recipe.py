@@ -38,6 +38,7 @@ class Recipe:
     log_level: int
     redact_errors: bool
     memory_bytes: int | None
+    otel: bool
 
     def cook(self) -> RegisteredEnvironment:
         """Imports the environment's module. Raises whatever that raises."""
@@ -71,6 +72,7 @@ def write_recipe(definition: EnvironmentDefinition, settings: EngineSettings) ->
         log_level=logging.getLogger().getEffectiveLevel(),
         redact_errors=settings.redact_errors,
         memory_bytes=settings.worker_memory_bytes,
+        otel=settings.otel,
     )
     return pickle.dumps((list(sys.path), pickle.dumps(recipe)))
 

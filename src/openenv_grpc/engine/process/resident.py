@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
+from openenv_grpc import tracing
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.held import HeldContext
@@ -23,6 +24,8 @@ from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_operation, write_error
 from openenv_grpc.engine.process.line import Line, LineListener
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.traced import make_performer
+from openenv_grpc.events import log_event
 from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ class Resident:
     def __init__(
         self, registered: RegisteredEnvironment, line: Line, *, redact_errors: bool
     ) -> None:
+        self._tracing = tracing.configured()
         self._registered = registered
         self._line = line
         self._redact_errors = redact_errors
@@ -63,9 +67,11 @@ class Resident:
 
     def _build(self, frame: Frame) -> None:
         session_id, modules = pickle.loads(frame.content)
+        self._line.session_id = session_id
         try:
-            self._performer = performer = Performer(
+            self._performer = performer = make_performer(
                 Instance(self._registered.factory(), self._registered, self._books),
+                self._tracing,
                 session_id=session_id,
                 redact_errors=self._redact_errors,
             )
@@ -140,7 +146,14 @@ class Resident:
             text = "".join(traceback.format_exception(error))
             self._line.send(FrameKind.BROKE, facts=_json(text))
             return
-        logger.error("environment ends its process", exc_info=error)
+        log_event(
+            logger,
+            logging.ERROR,
+            "environment ends its process",
+            error=error,
+            session_id=self._line.session_id,
+            environment=self._registered.spec.name,
+        )
         # At once, since threads of the environment could hold up an orderly end for ever.
         os._exit(error.code if isinstance(error, SystemExit) and type(error.code) is int else 1)
 
