@@ -28,6 +28,11 @@ class TracedSession:
         return self._tracing.calling(f"openenv {call}", self._facts)
 
     @property
+    def limits(self) -> TimeLimits:
+        """See `RemoteSession`."""
+        return self._session.limits
+
+    @property
     def lost(self) -> OpenEnvError | None:
         """See `RemoteSession`."""
         return self._session.lost
