@@ -38,11 +38,6 @@ class TracedSession:
         return self._session.lost
 
     @property
-    def limits(self) -> TimeLimits:
-        """See `RemoteSession`."""
-        return self._session.limits
-
-    @property
     def budgets(self) -> Budgets:
         """See `RemoteSession`."""
         return self._session.budgets
