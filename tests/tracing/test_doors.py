@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
-from openenv_grpc import GenericEnvClient, MCPToolClient, Server
+from openenv_grpc import GenericEnvClient, MCPToolClient, Server, VectorEnvClient
 from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.errors import EnvironmentFailedError, InvalidActionError
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc
@@ -91,6 +91,19 @@ async def test_one_trace_leads_from_a_clients_call_to_what_an_environment_does(
     assert parent_of(done) == id_of(served)
     assert parent_of(thought) == id_of(done)
     assert len({span.context.trace_id for span in (called, served, done, thought)}) == 1
+
+
+async def test_every_step_of_a_vector_client_has_a_span(server: Server, spans: Spans) -> None:
+    async with VectorEnvClient(f"grpc://{server.grpc_address}", 2) as envs:
+        await envs.reset()
+        with trace.get_tracer("trainer").start_as_current_span("rollout") as rollout:
+            await envs.step([{"by": 1}, {"by": 1}])
+
+    steps = [span for span in spans.ended() if span.name == "openenv step"]
+    called = [span for span in steps if span.kind is SpanKind.CLIENT]
+    served = [span for span in steps if span.kind is SpanKind.SERVER]
+    assert [parent_of(span) for span in called] == [rollout.get_span_context().span_id] * 2
+    assert {parent_of(span) for span in served} == {id_of(span) for span in called}
 
 
 @pytest.mark.parametrize("call", ["open", "reset", "state", "evaluate", "close"])
