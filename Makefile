@@ -21,6 +21,9 @@ PROTOS := proto/generate.py $(wildcard proto/openenv_grpc/v1/*.proto)
 GENERATED := src/openenv_grpc/v1/proto.binpb
 PROTO_BASELINE := proto/image.binpb
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Says what set-up is about to do, which may take a while. Not on standard output, where `make run`
+# has the server's READY.
+say = @echo "make: $(1)" >&2
 
 .PHONY: help
 help: ## list what can be made
@@ -67,8 +70,16 @@ baseline: install ## take the protos as they are for what `breaking` compares wi
 check: lint types breaking ## all checks that only read
 
 .PHONY: test
-test: install languages $(STAMPS)/reference ## run the tests (TESTS='-k name')
+test: install languages packets $(STAMPS)/reference ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
+
+.PHONY: soak
+soak: install ## run the tests that take minutes (SOAK_MINUTES=10)
+	$(BIN)/pytest -m soak $(TESTS)
+
+.PHONY: conformance
+conformance: install ## check MCP by its own conformance tool and by clients from npm
+	$(BIN)/pytest tests/conformance $(TESTS)
 
 .PHONY: bench
 bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
@@ -89,29 +100,35 @@ clean: ## remove all that was made here
 # Set-up. A stamp stands for an environment that is complete; what it was made from makes it anew.
 
 $(BIN)/python:
+	$(call say,making a virtual environment in $(VENV))
 	@.ci/python-with-venv $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMPS)/run: pyproject.toml constraints.txt $(PROTOS) | $(BIN)/python
+	$(call say,installing openenv-grpc and what it needs into $(VENV))
 	$(PIP) install --constraint constraints.txt --editable .
 	@mkdir -p $(STAMPS) && touch $@
 
 # Dependency groups need a newer pip than Python brings.
 $(STAMPS)/dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(call say,installing openenv-grpc and the tools of development into $(VENV))
 	$(PIP) install 'pip>=25.1'
 	$(PIP) install --constraint constraints.txt --group dev --editable .
 	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
 
 $(STAMPS)/docs: pyproject.toml | $(STAMPS)/dev
+	$(call say,installing what builds the documentation into $(VENV))
 	$(PIP) install --constraint constraints.txt --group docs
 	@mkdir -p $(STAMPS) && touch $@
 
 $(GENERATED): $(PROTOS) | $(STAMPS)/dev
+	$(call say,generating src/openenv_grpc/v1 from the protos)
 	$(BIN)/python proto/generate.py
 
 # The reference has an environment of its own, with our dependencies beside it: it needs another
 # fastmcp than we test with, and its environments are served by us as they are.
 $(STAMPS)/reference: pyproject.toml tests/reference-constraints.txt
+	$(call say,installing OpenEnv 0.10.0 into $(REFERENCE) for the tests against it)
 	@.ci/python-with-venv $(PYTHON)
 	test -x $(REFERENCE)/bin/python || $(PYTHON) -m venv $(REFERENCE)
 	$(REFERENCE)/bin/python -m pip --disable-pip-version-check --quiet install \
@@ -141,8 +158,19 @@ languages: install
 	-@$(MAKE) --no-print-directory --keep-going \
 	  $(addprefix $(STAMPS)/language-,$(ALL_LANGUAGES) python_betterproto)
 
+# What drops packets in a network namespace, for a test that is left out without it.
+.PHONY: packets
+packets:
+	-@if ! { command -v ip && command -v iptables; } >/dev/null; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "Dropping packets needs root, ip and iptables (Debian: apt-get install iproute2 iptables)" >&2; exit 1; \
+	  fi; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq iproute2 iptables >/dev/null; \
+	fi
+
 $(STAMPS)/language-go: examples/go/go.mod examples/go/go.sum
 	@command -v go >/dev/null || { echo "Stubs for Go need Go 1.26: go.dev/dl" >&2; exit 1; }
+	$(call say,building what the stubs for Go need)
 	go -C examples/go build google.golang.org/grpc
 	go -C examples/go tool protoc-gen-go --version
 	go -C examples/go tool protoc-gen-go-grpc --version
@@ -150,11 +178,13 @@ $(STAMPS)/language-go: examples/go/go.mod examples/go/go.sum
 
 $(STAMPS)/language-typescript: examples/typescript/package-lock.json
 	@command -v npm >/dev/null || { echo "Stubs for TypeScript need Node.js 20 and npm" >&2; exit 1; }
+	$(call say,installing what the stubs for TypeScript need)
 	npm ci --silent --ignore-scripts --prefix examples/typescript
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/language-java: Makefile
 	@command -v mvn >/dev/null || { echo "Stubs for Java need Java and Maven" >&2; exit 1; }
+	$(call say,fetching what the stubs for Java need into .tools)
 	@mkdir -p .tools/java
 	$(MAVEN_COPY) -DoutputDirectory=$(CURDIR)/.tools/java -Dmdep.stripVersion=true \
 	  -Dartifact=com.google.protobuf:protoc:$(PROTOC_JAVA):exe:$(JAVA_PLATFORM)
@@ -166,6 +196,7 @@ $(STAMPS)/language-java: Makefile
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/language-cpp:
+	$(call say,seeing to the protoc and plugin that the stubs for C++ need)
 	@if ! { command -v protoc && command -v grpc_cpp_plugin; } >/dev/null; then \
 	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 	    echo "Stubs for C++ need protoc and grpc_cpp_plugin (Debian: apt-get install protobuf-compiler-grpc)" >&2; exit 1; \
@@ -176,6 +207,7 @@ $(STAMPS)/language-cpp:
 
 $(STAMPS)/language-rust: Makefile
 	@command -v cargo >/dev/null || { echo "Stubs for Rust need cargo: rustup.rs" >&2; exit 1; }
+	$(call say,building what the stubs for Rust need into .tools)
 	cargo install --quiet --locked --root .tools protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
 	@mkdir -p $(STAMPS) && touch $@
 
@@ -185,6 +217,7 @@ $(STAMPS)/language-python_betterproto2: $(STAMPS)/dev
 
 # In an environment of its own: it and `.venv` need different releases of python-dateutil.
 $(STAMPS)/language-python_betterproto: Makefile | $(BIN)/python
+	$(call say,installing betterproto into $(BETTERPROTO))
 	test -x $(BETTERPROTO)/bin/python || $(PYTHON) -m venv $(BETTERPROTO)
 	$(BETTERPROTO)/bin/python -m pip --disable-pip-version-check --quiet install 'betterproto[compiler]==2.0.0b7'
 	@mkdir -p $(STAMPS) && touch $@

@@ -19,13 +19,15 @@ from bench.processes import (
     reference_server,
     serving,
 )
-from bench.scenarios import ROWS, START, Measured, Row, Side
+from bench.scenarios import REFERENCE_PREFIX, ROWS, START, Measured, Row, Side
 from bench.table import Result, render
 
 
 def command(server: str) -> list[str]:
     """Returns what starts a server."""
-    return reference_server() if server == "reference" else our_server(server)
+    if server.startswith(REFERENCE_PREFIX):
+        return reference_server(server.removeprefix(REFERENCE_PREFIX))
+    return our_server(server)
 
 
 def say(text: str) -> None:

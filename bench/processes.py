@@ -39,9 +39,9 @@ def our_server(environment: str) -> list[str]:
     ]  # fmt: skip
 
 
-def reference_server() -> list[str]:
-    """Returns the command that serves the reference's environment."""
-    return [REFERENCE, str(CHECKOUT / "bench" / "reference_server.py")]
+def reference_server(environment: str) -> list[str]:
+    """Returns the command that serves one of the reference's environments."""
+    return [REFERENCE, str(CHECKOUT / "bench" / "reference_server.py"), environment]
 
 
 @contextmanager
@@ -69,7 +69,14 @@ def serving(command: list[str]) -> Iterator[Server]:
 
 
 def load(
-    client: str, mode: str, url: str, server: Server, *, sessions: int, seconds: float
+    client: str,
+    mode: str,
+    url: str,
+    server: Server,
+    *,
+    sessions: int,
+    seconds: float,
+    action: str = "tiny",
 ) -> dict[str, float]:
     """Runs a load and returns what it measured."""
     python = sys.executable if client == "ours" else REFERENCE
@@ -77,6 +84,7 @@ def load(
         [
             python, str(CHECKOUT / "bench" / "load.py"), client, mode, url,
             "--pid", str(server.pid), "--sessions", str(sessions), "--seconds", str(seconds),
+            "--action", action,
         ],
         cwd=CHECKOUT / "bench",
         capture_output=True,

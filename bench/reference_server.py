@@ -1,13 +1,18 @@
-"""The tiny environment on the reference's classes, served as its documents do. Runs beside it.
+"""The environments on the reference's classes, served as its documents do. Runs beside it.
+
+    python reference_server.py [Tiny|Arrays|ListFrame|Base64Frame|ListMegabyte|Base64Megabyte]
 
 Prints READY and the port once it listens.
 """
 
 from __future__ import annotations
 
+import base64
 import socket
+import sys
 from typing import Any
 
+import numpy as np
 import uvicorn
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
@@ -44,6 +49,85 @@ class Tiny(Environment):
         return State(step_count=self._steps)
 
 
+class ArrayAction(Action):
+    values: list[float]
+
+
+class ArrayObservation(Observation):
+    values: list[float]
+
+
+class Arrays(Tiny):
+    """A step of four numbers, which shows sixteen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._values = np.zeros(16, np.float32)
+
+    def reset(self, seed: Any = None, episode_id: Any = None, **keywords: Any) -> ArrayObservation:
+        return ArrayObservation(values=self._values.tolist())
+
+    def step(self, action: ArrayAction, timeout_s: Any = None, **keywords: Any) -> ArrayObservation:
+        self._values[:4] = action.values
+        return ArrayObservation(values=self._values.tolist(), reward=1.0)
+
+
+class FrameObservation(Observation):
+    pixels: list[int] | str
+    shape: list[int]
+
+
+class ListFrame(Tiny):
+    """Shows a frame as a list of integers, as the reference's Atari does."""
+
+    shape = (84, 84, 4)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pixels = np.zeros(self.shape, np.uint8)
+        self._noise = np.random.default_rng(0).integers(0, 256, self.shape, np.uint8)
+
+    def reset(self, seed: Any = None, episode_id: Any = None, **keywords: Any) -> FrameObservation:
+        return self.shown()
+
+    def step(self, action: TinyAction, timeout_s: Any = None, **keywords: Any) -> FrameObservation:
+        self._steps += 1
+        part = len(self._noise) // 4
+        self._pixels[:part] = self._noise[:part] ^ (self._steps & 0xFF)
+        return self.shown()
+
+    def shown(self) -> FrameObservation:
+        return FrameObservation(pixels=self.written(), shape=list(self.shape), reward=1.0)
+
+    def written(self) -> list[int] | str:
+        return self._pixels.ravel().tolist()
+
+
+class Base64Frame(ListFrame):
+    """Shows it in base64."""
+
+    def written(self) -> list[int] | str:
+        return base64.b64encode(self._pixels.tobytes()).decode()
+
+
+class ListMegabyte(ListFrame):
+    shape = (512, 512, 4)
+
+
+class Base64Megabyte(Base64Frame):
+    shape = (512, 512, 4)
+
+
+ENVIRONMENTS: dict[str, tuple[type[Tiny], type[Action], type[Observation]]] = {
+    "Tiny": (Tiny, TinyAction, TinyObservation),
+    "Arrays": (Arrays, ArrayAction, ArrayObservation),
+    "ListFrame": (ListFrame, TinyAction, FrameObservation),
+    "Base64Frame": (Base64Frame, TinyAction, FrameObservation),
+    "ListMegabyte": (ListMegabyte, TinyAction, FrameObservation),
+    "Base64Megabyte": (Base64Megabyte, TinyAction, FrameObservation),
+}
+
+
 class Server(uvicorn.Server):
     """Says when it listens."""
 
@@ -54,7 +138,8 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    app = create_app(Tiny, TinyAction, TinyObservation, max_concurrent_envs=SESSIONS)
+    served = ENVIRONMENTS[sys.argv[1] if len(sys.argv) > 1 else "Tiny"]
+    app = create_app(*served, max_concurrent_envs=SESSIONS)
     # The reference does not install uvloop. It is here as a dependency of ours, and unless told
     # otherwise uvicorn would take it.
     config = uvicorn.Config(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from openenv_grpc.errors import (
@@ -54,6 +56,14 @@ def test_the_text_names_the_reason_and_the_message_does_not() -> None:
 
     assert str(error) == "the action was refused [INVALID_ACTION]"
     assert error.message == "the action was refused"
+
+
+@pytest.mark.parametrize("named", [Reason.OUT_OF_ORDER, Effect.UNKNOWN])
+def test_a_reason_or_effect_is_printed_by_name_and_sent_as_a_number(named: Reason | Effect) -> None:
+    assert str(named) == f"{named}" == named.name
+    assert f"{named:>20}" == named.name.rjust(20)
+    assert f"%d {named!r}" % named == f"{int(named)} {named!r}"
+    assert json.dumps(named) == str(int(named))
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ import pytest
 import openenv_grpc
 
 FACE = """
-    Action Budgets CallToolAction CallToolObservation CompositeTransform ConcurrencyConfig
+    Action Array Budgets CallToolAction CallToolObservation CompositeTransform ConcurrencyConfig
     ConcurrencyConfigurationError ConfigurationError DeadlineExceededError Effect EnvClient
     Environment EnvironmentDefinition EnvironmentFactoryError EnvironmentFailedError
     EnvironmentMetadata GenericAction GenericEnvClient InvalidActionError ListToolsAction
     ListToolsObservation MCPEnvironment MCPToolClient Media Message ModelTokenizer NullTransform
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
     SessionNotFoundError SnapshotProvider State StepResult SyncEnvClient TaskProvider Tool ToolError
-    ToolErrorType ToolOutcome Transform UnavailableError __version__ create_app
+    ToolErrorType ToolOutcome Transform UnavailableError VectorEnvClient __version__ create_app
     create_fastapi_app create_web_interface_app prompt report_log report_progress
     resource serve tool
 """

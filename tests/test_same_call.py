@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import grpc
+import mcp
 import pytest
 
 from openenv_bridge import Bridge
@@ -158,6 +159,36 @@ async def by_mcp_post(
         return told_by_rpc(await response.json())
 
 
+async def by_mcp_with_initialize(
+    doors: Doors, environment: str, name: str, arguments: dict[str, Any]
+) -> Answer:
+    return await by_mcp_client(doors, environment, name, arguments, mode="legacy")
+
+
+async def by_mcp_without_initialize(
+    doors: Doors, environment: str, name: str, arguments: dict[str, Any]
+) -> Answer:
+    return await by_mcp_client(doors, environment, name, arguments, mode="auto")
+
+
+async def by_mcp_client(
+    doors: Doors, environment: str, name: str, arguments: dict[str, Any], *, mode: Any
+) -> Answer:
+    """Calls in a session that nobody has reset, as by the other doors."""
+    url = f"http://{doors.http_address}/{environment}/mcp"
+    async with GenericEnvClient(f"grpc://{doors.grpc_address}", environment=environment) as trainer:
+        session_id = (await trainer.agent_access()).session_id
+        async with mcp.Client(f"{url}?session_id={session_id}", mode=mode) as client:
+            try:
+                result = await client.call_tool(name, arguments)
+            except mcp.MCPError as error:
+                return False, error.message
+    if result.is_error:
+        return False, result.content[0].text
+    structured = result.structured_content
+    return True, structured["result"] if set(structured) == {"result"} else structured
+
+
 def rpc(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -179,7 +210,16 @@ async def frame(doors: Doors, path: str, sent: dict[str, Any]) -> Any:
 
 
 STEPS = [by_step, by_ws_step]
-BESIDE = [by_stream, by_binary_ws, by_tool_service, by_ws_mcp_frame, by_mcp_socket, by_mcp_post]
+BESIDE = [
+    by_stream,
+    by_binary_ws,
+    by_tool_service,
+    by_ws_mcp_frame,
+    by_mcp_socket,
+    by_mcp_post,
+    by_mcp_with_initialize,
+    by_mcp_without_initialize,
+]
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,15 @@ async def test_a_unix_socket_in_use_is_left_alone(tmp_path: Path) -> None:
             await client.reset()
 
 
+@pytest.mark.parametrize("name", ["missing/socket", "x" * 120], ids=["no folder", "too long"])
+async def test_where_no_unix_socket_can_be_it_is_said_why(tmp_path: Path, name: str) -> None:
+    server = Server(echo(), grpc_port=None, http_port=None, unix=tmp_path / name)
+
+    with pytest.raises(ConfigurationError, match=r"No such file|too long.*--unix"):
+        async with server:
+            pass
+
+
 async def test_a_file_in_the_place_of_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("precious")

@@ -6,12 +6,13 @@ import asyncio
 import errno
 import logging
 import ssl
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from openenv_bridge.binary_ws import MAX_MESSAGE_BYTES, PROGRESS_INTERVAL_S
@@ -19,7 +20,9 @@ from openenv_bridge.doors import Doors
 from openenv_bridge.environments import PREFIX
 from openenv_bridge.guard import Guard
 from openenv_bridge.http_routes import HttpRoutes
+from openenv_bridge.index import IndexRoute
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.openapi import DocumentRoutes
 from openenv_bridge.origins import OriginCheck
 from openenv_bridge.prometheus import MetricsRoute
@@ -109,7 +112,9 @@ class Bridge:
         async with AsyncExitStack() as stack:
             attachment = await stack.enter_async_context(self._host.attach(peer="bridge"))
             leases = Leases(self._host, attachment)
-            app = self._application(leases)
+            mcp_sessions = McpSessions(self._host, attachment)
+            stack.push_async_callback(mcp_sessions.stop)
+            app = self._application(leases, mcp_sessions)
             runner = web.AppRunner(
                 app,
                 access_log=None,
@@ -121,7 +126,7 @@ class Bridge:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             stack.push_async_callback(self._sockets.close_all)
-            watching = asyncio.create_task(self._watch(leases))
+            watching = asyncio.create_task(self._watch(leases, mcp_sessions))
             stack.push_async_callback(_cancel, watching)
             await self._listen(runner, stack)
             self._stack = stack.pop_all()
@@ -136,7 +141,7 @@ class Bridge:
         """Stops."""
         await self._stack.aclose()
 
-    async def _watch(self, leases: Leases) -> None:
+    async def _watch(self, leases: Leases, mcp_sessions: McpSessions) -> None:
         """Looks after peers that have gone without a word, until cancelled."""
         interval_s, timeout_s = self._ping_interval_s or PING_INTERVAL_S, self._ping_timeout_s
         waited_s = 0.0
@@ -148,6 +153,7 @@ class Bridge:
                 await self._sockets.check_all()
                 waited_s = timeout_s
             leases.end_idle()
+            mcp_sessions.end_idle()
 
     async def _listen(self, runner: web.AppRunner, stack: AsyncExitStack) -> None:
         if self._unix_path is not None:
@@ -162,7 +168,7 @@ class Bridge:
         reading = [] if traced is None else [reading_traces(traced)]
         return [*reading, counting(self._host.metrics.doors), plain_errors]
 
-    def _application(self, leases: Leases) -> web.Application:
+    def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
             middlewares=self._middlewares(),
             client_max_size=self._limits.max_receive_bytes,
@@ -170,6 +176,7 @@ class Bridge:
         doors = Doors(
             self._host,
             leases,
+            mcp_sessions,
             self._sockets,
             self._access,
             limits=self._limits,
@@ -182,7 +189,8 @@ class Bridge:
             app.router.add_route(method, path, guarded)
             app.router.add_route(method, PREFIX + path, guarded)
         metrics = MetricsRoute(self._host)
-        for method, path, area, handler in _fixed(tasks, documents, metrics):
+        index = IndexRoute(self._host, grpc_address=self._grpc_address)
+        for method, path, area, handler in _fixed(index, tasks, documents, metrics):
             app.router.add_route(method, path, self._guard.over(area, handler))
         return app
 
@@ -206,9 +214,12 @@ def _anywhere(doors: Doors, http: HttpRoutes) -> list[Route]:
     ]
 
 
-def _fixed(tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute) -> list[Route]:
+def _fixed(
+    index: IndexRoute, tasks: TaskRoutes, documents: DocumentRoutes, metrics: MetricsRoute
+) -> list[Route]:
     """Lists the routes that exist once."""
     return [
+        ("GET", "/", Area.CATALOG, index.index),
         ("GET", "/list_environments", Area.CATALOG, tasks.list_environments),
         ("GET", PREFIX + "/splits", Area.TASKS, tasks.splits),
         ("POST", PREFIX + "/tasks", Area.TASKS, tasks.tasks),
@@ -244,10 +255,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 class _OneLine(logging.LoggerAdapter[logging.Logger]):
-    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody."""
+    """Logs what peers send wrongly in one line: where aiohttp's parser stopped helps nobody.
 
-    def process(
-        self, msg: str, kwargs: MutableMapping[str, Any]
-    ) -> tuple[str, MutableMapping[str, Any]]:
-        """Leaves the traceback out."""
-        return msg, {**kwargs, "exc_info": None}
+    On a port that many can reach bytes that are no HTTP are nothing to be warned of.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Lowers the level of what aiohttp's parser refused, and leaves tracebacks out."""
+        if isinstance(kwargs.get("exc_info"), HttpProcessingError):
+            super().log(logging.INFO, "no HTTP request from %s", *args)
+        else:
+            super().log(level, msg, *args, **{**kwargs, "exc_info": None})

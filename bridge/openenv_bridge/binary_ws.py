@@ -17,8 +17,9 @@ MAX_MESSAGE_BYTES = 100 * 2**20
 
 PROGRESS_INTERVAL_S = stream.PROGRESS_INTERVAL_S
 
-CLOSE_PROTOCOL_ERROR = 1002
 CLOSE_INTERNAL_ERROR = 1011
+CLOSE_CODES = {Reason.PROTOCOL_VIOLATION: 1002, Reason.MESSAGE_TOO_LARGE: 1009}
+"""By what ended the stream; 1011 for all else."""
 
 
 class SocketDuplex:
@@ -60,6 +61,5 @@ async def serve_binary(
             SocketDuplex(socket), host, peer=socket.peer, limits=limits, access=access
         )
     except OpenEnvError as error:
-        violated = error.reason is Reason.PROTOCOL_VIOLATION
-        code = CLOSE_PROTOCOL_ERROR if violated else CLOSE_INTERNAL_ERROR
+        code = CLOSE_CODES.get(error.reason, CLOSE_INTERNAL_ERROR)
         await socket.close(code, reason=error.message)

@@ -10,6 +10,9 @@ from openenv_bridge.binary_ws import SUBPROTOCOL, serve_binary
 from openenv_bridge.environments import requested
 from openenv_bridge.guard import offered_subprotocols, token_of, without_token
 from openenv_bridge.leases import Leases
+from openenv_bridge.mcp.dialects import McpDialects
+from openenv_bridge.mcp.legacy import SESSION_HEADER
+from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.mcp_ws import serve_agent_socket, serve_mcp_socket
 from openenv_bridge.responses import wants_websocket
@@ -32,6 +35,7 @@ class Doors:
         self,
         host: SessionHost,
         leases: Leases,
+        mcp_sessions: McpSessions,
         sockets: Sockets,
         access: Access,
         *,
@@ -42,7 +46,7 @@ class Doors:
         self._sockets = sockets
         self._access = access
         self._limits = limits
-        self._mcp_http = McpHttp(host, leases, access)
+        self._mcp = McpDialects(host, mcp_sessions, McpHttp(host, leases, access), access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
         """Serves `/ws`: binary frames by subprotocol, JSON otherwise."""
@@ -75,11 +79,14 @@ class Doors:
         return socket.response
 
     async def mcp(self, request: web.Request) -> web.StreamResponse:
-        """Serves `/mcp`: JSON-RPC, over HTTP or a WebSocket."""
+        """Serves `/mcp`: MCP and the reference's JSON-RPC over HTTP, the latter over WebSockets."""
         if request.method == "POST":
-            return await self._mcp_http.post(request)
+            return await self._mcp.post(request)
+        if request.method == "DELETE" and SESSION_HEADER in request.headers:
+            return await self._mcp.delete(request)
         if request.method != "GET" or not wants_websocket(request):
-            raise web.HTTPMethodNotAllowed(request.method, ["POST"])
+            # There is nothing to push outside of the responses to calls.
+            raise web.HTTPMethodNotAllowed(request.method, ["POST", "DELETE"])
         environment = requested(self._host, request)
         principal = self._access.principal(token_of(request))
         async with self._accept_json(request, "mcp") as socket:

@@ -27,4 +27,7 @@ def requested(host: SessionHost, request: web.Request) -> EnvironmentSpec:
     for known, spec in host.environments.items():
         if known.casefold() == name.casefold():
             return spec
-    raise EnvironmentNotFoundError(f"unknown environment '{name}'")
+    raise EnvironmentNotFoundError(
+        f"unknown environment '{name}'",  # the reference's words
+        metadata={"environments": ", ".join(host.environments)},
+    )

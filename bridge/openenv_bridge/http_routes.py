@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from openenv_bridge.environments import requested
 from openenv_bridge.responses import error_response, json_response, read_body
 from openenv_bridge.ws_messages import observation_fields, state_fields
+from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     Effect,
@@ -96,7 +97,9 @@ class HttpCodec:
     def _declared_state(self, state: object, spec: EnvironmentSpec) -> dict[str, JsonValue]:
         """Passes a state through the declared class: its fields, its defaults."""
         try:
-            return model_fields(spec.state_type.model_validate(state_fields(state)))
+            return model_fields(
+                spec.state_type.model_validate(state_fields(state)), context=FOR_JSON
+            )
         except ValidationError as error:
             raise UnserializableResultError(
                 f"the state does not fit {spec.state_type.__name__}", effect=Effect.DONE

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from openenv_bridge import errors
 from openenv_bridge.ws_messages import RequestId, write_frame
+from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError, Reason, UnserializableResultError
 from openenv_grpc.operations import (
@@ -183,7 +184,7 @@ def _tool(tool: ToolInfo, listed: ToolsListed) -> dict[str, JsonValue]:
 
 def _answer(answer: ToolAnswer) -> dict[str, JsonValue]:
     if answer.observation is not None:
-        return model_fields(answer.observation)
+        return model_fields(answer.observation, context=FOR_JSON)
     return answer.as_result()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
+from urllib.parse import quote
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from openenv_bridge import errors
+from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.events import log_event
 from openenv_grpc.serialization import dump_json, error_details
@@ -114,7 +116,10 @@ async def plain_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except web.HTTPException as error:
         return _http_error(request, error)
     except OpenEnvError as error:
-        return _refuse_socket(request, error_response(error))
+        refusal = _refuse_socket(request, error_response(error))
+        if "environments" in error.metadata:
+            refusal.headers[ENVIRONMENTS_HEADER] = quote(error.metadata["environments"], safe=", ")
+        return refusal
     except web.RequestPayloadError:
         return detail("Bad Request", 400)  # a body that is not encoded as its headers say
     except ConnectionError:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from openenv_bridge import errors
+from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError, UnserializableResultError
 from openenv_grpc.operations import (
@@ -186,7 +187,7 @@ def session_frame(session_id: str, **facts: JsonValue) -> bytes:
 
 def observation_fields(result: Observed) -> dict[str, JsonValue]:
     """Returns the `data` of an observation frame."""
-    fields = model_fields(result.observation, beside=BESIDE)
+    fields = model_fields(result.observation, beside=BESIDE, context=FOR_JSON)
     content: dict[str, JsonValue] = {
         "observation": fields,
         "reward": result.reward,
@@ -208,7 +209,7 @@ def state_fields(state: Any) -> dict[str, JsonValue]:
         case dict():
             return state
         case _:
-            return model_fields(state)
+            return model_fields(state, context=FOR_JSON)
 
 
 class JsonCodec:

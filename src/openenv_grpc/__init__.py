@@ -1,12 +1,14 @@
 """Environments for training agents, served over gRPC, WebSocket, HTTP and MCP: the public face."""
 
 from openenv_grpc.app import create_app, create_fastapi_app, create_web_interface_app
+from openenv_grpc.arrays import Array
 from openenv_grpc.client import (
     EnvClient,
     GenericAction,
     GenericEnvClient,
     MCPToolClient,
     SyncEnvClient,
+    VectorEnvClient,
 )
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.environment import (
@@ -63,6 +65,7 @@ from openenv_grpc.types import (
 
 __all__ = [
     "Action",
+    "Array",
     "Budgets",
     "CallToolAction",
     "CallToolObservation",
@@ -108,6 +111,7 @@ __all__ = [
     "ToolOutcome",
     "Transform",
     "UnavailableError",
+    "VectorEnvClient",
     "__version__",
     "create_app",
     "create_fastapi_app",

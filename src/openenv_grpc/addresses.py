@@ -62,14 +62,15 @@ def _bind_failure(family: int, address: Any) -> OSError | None:
 
 
 def check_socket(path: Path) -> None:
-    """Sees to it that nobody's socket or file is taken away, which binding would do.
+    """Sees to it that nobody's socket or file is taken away, and that one can be made at all.
 
     Raises:
-        ConfigurationError: something is there.
+        ConfigurationError: something is there, or nothing can be.
     """
     try:
         mode = path.stat().st_mode
     except OSError:
+        _try_socket(path)
         return
     if not stat.S_ISSOCK(mode):
         raise ConfigurationError(f"{path} is there already and is no socket; choose another path")
@@ -79,3 +80,16 @@ def check_socket(path: Path) -> None:
         except OSError:
             return  # left behind by a server that was killed
     raise ConfigurationError(f"a server listens on {path} already; choose another path")
+
+
+def _try_socket(path: Path) -> None:
+    """Makes a socket and takes it away, since gRPC does not say why it could not."""
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.bind(str(path))
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on unix:{path}: {error.strerror or error}; choose a path in a folder "
+            "that exists and can be written to (--unix)"
+        ) from error
+    path.unlink()

@@ -10,6 +10,9 @@ from pydantic import BaseModel, TypeAdapter
 from openenv_grpc.serialization import ActionReader, json_schema
 from openenv_grpc.types import Budgets, JsonValue, ServerMode
 
+ENVIRONMENTS_HEADER = "OpenEnv-Environments"
+"""Header of an HTTP refusal that lists, percent-encoded, what could have been named instead."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EnvironmentSpec:

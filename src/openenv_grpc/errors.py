@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
-class Reason(enum.IntEnum):
+class _NamedNumber(enum.IntEnum):
+    """A number that goes by its name wherever it is printed."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, specification: str) -> str:
+        return format(self.name, specification)
+
+
+class Reason(_NamedNumber):
     """What went wrong. Names and numbers are those of the proto's `Reason`."""
 
     INVALID_REQUEST = 1
@@ -48,7 +58,7 @@ class Reason(enum.IntEnum):
     RESOURCE_NOT_FOUND = 36
 
 
-class Effect(enum.IntEnum):
+class Effect(_NamedNumber):
     """Whether a failed operation took effect in the environment. Numbers are the proto's."""
 
     NONE = 1

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from openenv_grpc.arrays import FOR_JSON
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.serialization import BESIDE, model_fields, parse_json
 from openenv_grpc.tools import TOOL_ACTIONS, CallToolAction, ListToolsAction
@@ -19,7 +20,7 @@ def serialize_observation(observation: Observation) -> dict[str, Any]:
 
     `metadata` stays among the fields; it stands beside them, too, unless it is empty.
     """
-    fields = model_fields(observation, beside=BESIDE)
+    fields = model_fields(observation, beside=BESIDE, context=FOR_JSON)
     serialized = {
         "observation": fields,
         "reward": observation.reward,

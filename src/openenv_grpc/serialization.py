@@ -102,19 +102,32 @@ def _array_as_list(value: Any) -> object:
     raise PydanticSerializationError(f"Unable to serialize unknown type: {type(value)}")
 
 
-def model_fields(value: object, *, beside: frozenset[str] = frozenset()) -> dict[str, Any]:
+def model_fields(
+    value: object,
+    *,
+    beside: frozenset[str] = frozenset(),
+    context: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Returns a model's fields as Python values, without those that travel `beside` it.
+
+    Doors that have only JSON give `arrays.FOR_JSON` as `context`.
 
     Raises:
         UnserializableResultError: the value is no pydantic model, nor anything that dumps like one.
     """
     if isinstance(value, BaseModel):
-        dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(value, exclude=set(beside))
+        dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(
+            value, exclude=set(beside), context=context
+        )
         return dumped
     try:
         dumped = value.model_dump()  # type: ignore[attr-defined]  # foreign models
     except AttributeError as error:
-        raise UnserializableResultError(str(error), effect=Effect.DONE) from error
+        raise UnserializableResultError(
+            f"the environment returned a value of type {type(value).__name__}; reset and step "
+            f"return an Observation, and state a State, or another pydantic model ({error})",
+            effect=Effect.DONE,
+        ) from error
     return {name: field for name, field in dumped.items() if name not in beside}
 
 

@@ -278,9 +278,10 @@ class Server:
         """Lists where an environment is reached, by protocol."""
         doors = []
         if self.grpc_address is not None:
-            doors.append(("grpc", self.grpc_address))
+            doors.append(("grpc", addresses.reachable(self.grpc_address)))
         if self._unix is not None:
-            doors.append(("grpc", f"unix:{self._unix}"))
+            # Whole: who asks may be in another folder.
+            doors.append(("grpc", f"unix:{self._unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
@@ -330,6 +331,9 @@ def serve(
     Raises:
         ConfigurationError: an environment, an option or a port is not to be had.
     """
+    from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
+
+    keep_blocks()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
         runner.run(_serve_until_signal(targets, on_ready, options))
@@ -345,6 +349,7 @@ async def _serve_until_signal(
     options: ServerOptions,
 ) -> None:
     server = Server(*targets, **options)
+    await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
             if on_ready is not None:

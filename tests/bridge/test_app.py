@@ -9,8 +9,9 @@ import aiohttp
 import pytest
 
 from openenv_bridge import Bridge
+from openenv_grpc import GenericEnvClient
 from openenv_grpc.engine import SessionManager
-from openenv_grpc.errors import UnavailableError
+from openenv_grpc.errors import EnvironmentNotFoundError, UnavailableError
 from tests.bridge.conftest import Serve, no_sessions, talk
 from tests.bridge.gates import Gate
 
@@ -76,13 +77,34 @@ async def test_several_environments_are_told_apart_by_the_path(serve: Serve) -> 
 
 
 async def test_an_unknown_environment_is_not_found(serve: Serve, gate: Gate) -> None:
-    async with serve(gate.definition()) as served:
+    definitions = gate.definition(name="First"), Gate().definition(name="Ünder")
+    async with serve(*definitions) as served:
         async with served.http.get(f"{served.url}/other/metadata") as response:
             assert response.status == 404
             assert await response.json() == {"detail": "unknown environment 'other'"}
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await served.ws("/other/ws")
         assert refused.value.status == 403
+        client = GenericEnvClient(served.url + "/other")
+        with pytest.raises(EnvironmentNotFoundError, match="it has: First, Ünder"):
+            await client.connect()
+        await client.close()
+
+
+async def test_the_first_page_says_where_the_doors_are(serve: Serve, gate: Gate) -> None:
+    definitions = gate.definition(name="First"), Gate().definition(name="Second")
+    async with serve(*definitions, grpc_address="127.0.0.1:50051") as served:
+        async with served.http.get(served.url + "/") as response:
+            assert response.status == 200
+            index = await response.json()
+        assert index["grpc"] == "127.0.0.1:50051"
+        assert list(index["environments"]) == ["First", "Second"]
+        doors = index["environments"]["Second"]
+        async with served.ws(doors["ws"]) as socket:
+            assert (await talk(socket, type="state"))["type"] == "state"
+        for page in (doors["http"] + "/metadata", index["documentation"], index["health"]):
+            async with served.http.get(served.url + page) as response:
+                assert response.status == 200
 
 
 async def test_clean_and_abrupt_disconnects_leave_nothing(
@@ -134,6 +156,7 @@ async def test_what_is_no_request_is_refused_and_logged_in_one_line_at_most(
         assert answer == b"" or b" 400 " in answer.splitlines()[0]
         async with served.http.get(served.url + "/health") as response:
             assert response.status == 200
-    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(records) <= 1
-    assert all(record.exc_info is None for record in records)
+    logged = [record for record in caplog.records if record.name.startswith("openenv_bridge")]
+    assert len(logged) <= 1
+    assert all(record.exc_info is None for record in logged)
+    assert all(record.levelno <= logging.INFO for record in logged)

@@ -97,3 +97,15 @@ async def test_a_frame_over_the_limit_ends_the_socket_with_1009(serve: Serve, ga
         while (await socket.receive(timeout=5)).type is aiohttp.WSMsgType.BINARY:
             pass
         assert socket.close_code == 1009
+
+
+async def test_a_message_of_too_many_operations_closes_the_socket_with_1009(
+    serve: Serve, gate: Gate
+) -> None:
+    async with (
+        serve(gate.definition()) as served,
+        served.ws(protocols=(SUBPROTOCOL,)) as socket,
+    ):
+        await socket.send_bytes(b"\x12\x00" * 100_001)
+        await socket.receive(timeout=10)
+        assert socket.close_code == 1009

@@ -22,6 +22,7 @@ from openenv_grpc.tools import CallToolAction, CallToolObservation
 from openenv_grpc.v1 import session_pb2
 from tests.bridge.conftest import Serve, Served, talk
 from tests.bridge.gates import Gate
+from tests.bridge.mcp.clients import Client as McpClient
 from tests.environments import Toolbox
 from tests.stream.pipe import opening
 
@@ -54,6 +55,7 @@ ROUTES = {
     "POST /mcp/": TOOLS,
     "POST /toolbox/mcp": TOOLS,
     "GET /mcp": TOOLS,
+    "GET /": CATALOG,
     "GET /metadata": CATALOG,
     "GET /schema": CATALOG,
     "GET /toolbox/metadata": CATALOG,
@@ -256,6 +258,72 @@ async def test_an_agents_socket_is_in_its_session_and_leaves_it_open(doors: Door
         assert len(doors.served.manager.sessions()) == 2
 
     assert (await doors.rpc("agent", "tools/list"))[0] == 200
+
+
+async def test_an_agents_mcp_session_is_its_trainers_session(doors: Doors) -> None:
+    agent = McpClient(doors.served, token=doors.tokens["agent"])
+    begun = await agent.initialize()
+    assert begun.status == 200
+    called = await agent.call("tools/call", name="add", arguments={"a": 1, "b": 2})
+    assert called.result["structuredContent"] == {"result": 3}
+    modern = await agent.ask("tools/call", name="add", arguments={"a": 1, "b": 2})
+    assert modern.result["structuredContent"] == {"result": 3}
+    assert "_meta" not in modern.result or "openenv-grpc/session" not in modern.result["_meta"]
+    assert len(doors.served.manager.sessions()) == 2
+    assert (await agent.send(None, "DELETE")).status == 204
+    assert len(doors.served.manager.sessions()) == 2
+
+
+async def test_an_agent_reaches_no_other_mcp_session(doors: Doors) -> None:
+    agent = McpClient(doors.served, token=doors.tokens["agent"])
+    trainer = McpClient(doors.served, token=doors.tokens["trainer"])
+    await trainer.initialize()
+    agent.headers |= {"Mcp-Session-Id": trainer.headers["Mcp-Session-Id"]}
+    assert (await agent.call("tools/list")).status == 404
+    assert (await agent.send(None, "DELETE")).status == 404
+    assert (await trainer.call("tools/list")).status == 200
+
+    for named in (doors.other.id, "nope"):
+        meta = {"openenv-grpc/session": named}
+        assert (await agent.ask("tools/list", meta=meta)).status == 403
+        agent.path = f"/mcp?session_id={named}"
+        assert (await agent.ask("tools/list")).status == 403
+        agent.path = "/mcp"
+    # Named in an argument, another session is not meant: the token says which is.
+    arguments = {"a": 1, "b": 2, "openenv_session": doors.other.id}
+    await agent.ask("tools/call", name="add", arguments=arguments)
+    assert doors.other.info().step_count == 0
+
+
+@pytest.mark.parametrize("method", ["reset", "step", "state", "evaluate", "tools/reset"])
+async def test_an_agent_does_by_mcp_nothing_that_is_its_trainers(doors: Doors, method: str) -> None:
+    agent = McpClient(doors.served, token=doors.tokens["agent"])
+    assert (await agent.ask(method)).error["code"] == -32601
+    called = await agent.ask("tools/call", name=method, arguments={})
+    assert called.error["code"] == -32602
+    await agent.initialize()
+    assert (await agent.call(method)).error["code"] == -32601
+    called = await agent.call("tools/call", name=method, arguments={})
+    assert called.error["code"] == -32602
+
+
+@pytest.mark.parametrize("who", ["wrong", "missing"])
+async def test_mcp_asks_for_a_token_in_every_dialect(doors: Doors, who: str) -> None:
+    stranger = McpClient(doors.served, token=doors.tokens[who])
+    for answered in (
+        await stranger.call("initialize"),
+        await stranger.ask("server/discover"),
+        await stranger.send(None, "DELETE", Mcp_Session_Id="x"),
+    ):
+        assert answered.status == 401
+        assert "WWW-Authenticate" in answered.headers
+
+
+async def test_an_agents_mcp_session_ends_with_its_trainers(doors: Doors) -> None:
+    agent = McpClient(doors.served, token=doors.tokens["agent"])
+    await agent.initialize()
+    await doors.rpc("trainer", "openenv/session/close", session_id=doors.session.id)
+    assert (await agent.call("tools/list")).status == 401
 
 
 async def test_an_agents_token_ends_with_its_session(doors: Doors) -> None:

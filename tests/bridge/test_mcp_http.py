@@ -26,7 +26,7 @@ async def test_get_says_which_method_is_allowed(serve: Serve) -> None:
         served.http.get(served.url + "/mcp", headers={"Accept": "text/event-stream"}) as response,
     ):
         assert response.status == 405
-        assert response.headers["Allow"] == "POST"
+        assert response.headers["Allow"] == "DELETE,POST"
 
 
 async def test_a_session_closed_while_a_socket_is_attached_ends_with_the_socket(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from openenv_grpc.client.time_limits import CLOSE_TIMEOUT_S
 from tests.certificates import make_certificates
 from tests.served_process import ServedProcess, start_server
 
@@ -101,6 +103,40 @@ def test_a_tool_is_called_in_production_where_nobody_resets(tmp_path: Path) -> N
     assert "MODE_FORBIDS" in refused.stderr
 
 
+def test_what_came_before_a_failure_is_shown(tmp_path: Path) -> None:
+    steps = ('{"by": 1}', '{"by": 1}', '{"text": "value"}')
+    with start_server(tmp_path, "tests.environments:Failing") as served:
+        url = f"grpc://{served.address('grpc')}"
+
+        ended = run("call", url, "step", *steps, "--json")
+        as_yaml = run("call", url, "step", *steps)
+
+    assert ended.returncode == as_yaml.returncode == 1
+    assert [json.loads(line)["observation"]["left"] for line in ended.stdout.splitlines()] == [2, 1]
+    assert "no such move" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert [told["observation"]["left"] for told in yaml.safe_load_all(as_yaml.stdout)] == [2, 1]
+
+
+@pytest.mark.parametrize("door", ["grpc", "http"])
+def test_ctrl_c_does_not_wait_for_a_step(tmp_path: Path, door: str) -> None:
+    with start_server(tmp_path, "tests.cli.blocking:Blocking") as served:
+        url = f"{door}://{served.address(door)}"
+        command = [sys.executable, "-m", "openenv_grpc.cli", "call", url, "step", "{}"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as calling:
+            try:
+                assert served.process.stdout is not None
+                assert served.process.stdout.readline() == "stepping\n"
+                calling.send_signal(signal.SIGINT)
+                status = calling.wait(timeout=CLOSE_TIMEOUT_S - 2)
+            finally:
+                calling.kill()
+            assert calling.stderr is not None
+            assert calling.stderr.read() == ""
+
+    assert status == 130
+
+
 def test_a_person_reads_yaml(grpc_url: str) -> None:
     ended = run("call", grpc_url, "step", '{"message": "für dich"}')
 
@@ -179,10 +215,36 @@ def test_info_by_grpc_tells_capabilities_and_limits(grpc_url: str) -> None:
     assert told["session_limit"] == 256
 
 
-def test_info_for_a_person_is_yaml(grpc_url: str) -> None:
-    ended = run("info", grpc_url)
+def test_info_for_a_person_is_a_summary(grpc_url: str) -> None:
+    told = yaml.safe_load(run("info", grpc_url).stdout)
 
-    assert yaml.safe_load(ended.stdout)["name"] == "echo_env"
+    assert told["name"] == "echo_env"
+    assert told["sessions"] == "0 of 256"
+    assert told["action"] == {"message": "string (What to echo)"}
+    assert told["observation"]["echoed_message"] == 'string = "" (The message, as it was said)'
+    assert told["tools"] == f"openenv-grpc call {grpc_url} tools --env echo_env"
+    assert "schemas" not in told
+
+
+def test_info_with_schemas_tells_all(grpc_url: str) -> None:
+    told = yaml.safe_load(run("info", grpc_url, "--schemas").stdout)
+
+    assert {"action", "observation", "state"} <= set(told["schemas"])
+
+
+def test_info_of_several_environments_is_a_yaml_document_each(tmp_path: Path) -> None:
+    socket = tmp_path / "socket"
+    targets = ("echo_env", "tests.environments:Countdown", "--unix", str(socket))
+    with start_server(tmp_path, *targets) as served:
+        summaries = run("info", f"unix:{socket}").stdout
+        whole = run("info", f"unix:{socket}", "--schemas").stdout
+        grpc = served.address("grpc")
+
+    for printed in (summaries, whole):
+        told = list(yaml.safe_load_all(printed))
+        assert [each["name"] for each in told] == ["echo_env", "Countdown"]
+        for each in told:
+            assert (each["doors"]["grpc"], each["doors"]["unix"]) == (grpc, f"unix:{socket}")
 
 
 def test_info_of_an_environment_that_is_not_there_is_told(url: str) -> None:

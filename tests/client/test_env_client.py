@@ -21,7 +21,6 @@ from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     OutcomeTooLargeError,
-    PermissionDeniedError,
     ProtocolViolationError,
     SessionCapacityError,
     TooManyOperationsError,
@@ -367,7 +366,7 @@ async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError):
             await client.connect()
         client = GenericEnvClient(f"{urls['ws']}/nosuch")
-        with pytest.raises(PermissionDeniedError, match="403"):
+        with pytest.raises(EnvironmentNotFoundError, match="it has: TurnEnvironment"):
             await client.connect()
 
 
@@ -386,3 +385,10 @@ async def test_a_url_of_the_wrong_kind_is_unavailable(tmp_path: Path) -> None:
 def test_useless_arguments_are_refused_at_construction(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
         GenericEnvClient(**arguments)
+
+
+def test_a_plain_with_says_what_to_write_instead() -> None:
+    client = GenericEnvClient("grpc://127.0.0.1:1")
+
+    with pytest.raises(TypeError, match=r"async with GenericEnvClient.*\.sync\(\)"), client:
+        pass

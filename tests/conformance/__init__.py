@@ -1,1 +1,0 @@
-"""The conversations of `proto/conformance`, and what replays them against a server."""

@@ -14,11 +14,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from openenv_grpc.cli.main import command
+from openenv_grpc.engine import EngineSettings, EnvironmentDefinition
+from openenv_grpc.engine.registry import register_all
 from tests.docs.conftest import Serve, Served
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 
@@ -39,6 +42,23 @@ def test_the_readme_and_the_guides_have_snippets_that_are_tested() -> None:
     assert {"README.md", "getting-started.md", "writing-environments.md", "python-client.md"} <= {
         page.name for page in TESTED
     }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/writing-environments.md"])
+def test_a_first_environment_serves_many_and_refuses_a_step_before_a_reset(page: str) -> None:
+    [sample] = [block for block in blocks(ROOT / page) if block.text.startswith("# guess.py")]
+    module: dict[str, Any] = {"__name__": "guess"}
+    exec(sample.text, module)
+    definition = EnvironmentDefinition(
+        factory=module["Guess"],
+        action_type=module["GuessAction"],
+        observation_type=module["GuessObservation"],
+    )
+
+    [registered] = register_all([definition], EngineSettings()).values()
+
+    assert registered.spec.concurrent_sessions
+    assert registered.spec.requires_reset
 
 
 class Tour:

@@ -11,6 +11,7 @@ from openenv_grpc.errors import (
     DrainingError,
     EnvironmentFactoryError,
     EnvironmentNotFoundError,
+    InvalidRequestError,
     NotSupportedError,
     OpenEnvError,
     OutOfOrderError,
@@ -21,6 +22,7 @@ from openenv_grpc.errors import (
     TaskNotFoundError,
 )
 from openenv_grpc.operations import Kind, TaskQuery
+from openenv_grpc.sessions import Wait
 from tests.engine.talking import (
     CODEC,
     Caller,
@@ -84,6 +86,17 @@ async def test_the_first_environment_is_the_default() -> None:
 
 
 # Capacity
+
+
+async def test_one_session_at_a_time_is_told_with_what_would_allow_more() -> None:
+    async with running(Lonely) as manager, manager.attach(peer="test") as attachment:
+        attachment.open("")
+        with pytest.raises(SessionCapacityError, match="at capacity: 1/1") as caught:
+            attachment.open("")
+        assert "SUPPORTS_CONCURRENT_SESSIONS = True" in caught.value.message
+        group = Wait(timeout_s=1, group="all", group_size=2)
+        with pytest.raises(InvalidRequestError, match="SUPPORTS_CONCURRENT_SESSIONS = True"):
+            attachment.open("", wait=group)
 
 
 async def test_an_open_past_capacity_is_refused_at_once_and_a_closed_one_makes_room() -> None:

@@ -386,6 +386,8 @@ async def test_an_environment_that_cannot_be_built_takes_no_slot(
         with pytest.raises(EnvironmentFactoryError) as caught:
             await caller.reset()
         assert caught.value.session_lost
+        assert logged in caught.value.message
+        assert "Traceback" not in caught.value.message
     assert logged in caplog.text
 
 

@@ -430,12 +430,19 @@ async def test_a_validator_that_raises_anything_does_not_end_the_session() -> No
         await caller.reset()
 
 
-async def test_a_result_that_is_no_observation_has_happened_all_the_same() -> None:
+async def test_a_result_that_is_no_observation_has_happened_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with opened(Failing) as caller:
         await caller.reset()
         with pytest.raises(UnserializableResultError) as caught:
             await caller.step("dictionary")
         assert caught.value.effect is Effect.DONE
+        assert "returned a value of type dict" in caught.value.message
+        assert "reset and step return an Observation" in caught.value.message
+        (logged,) = [each for each in caplog.messages if "cannot be sent" in each]
+        assert f"session_id={caller.session.id}" in logged
+        assert "operation=step type=dict" in logged
         assert (await caller.do(Kind.STATE))["step_count"] == 1
 
 
@@ -493,7 +500,8 @@ async def test_a_constructor_that_fails_is_told_to_open_and_frees_the_slot(
                 error = (await received(reply)).error
                 assert isinstance(error, EnvironmentFactoryError)
                 assert error.message == (
-                    "Environment factory 'NotBuilt' failed to create instance."
+                    "Environment factory 'NotBuilt' failed to create instance: "
+                    "RuntimeError: no engine"
                 )
                 assert error.metadata == {"factory_name": "NotBuilt"}
                 assert error.session_lost
@@ -501,6 +509,14 @@ async def test_a_constructor_that_fails_is_told_to_open_and_frees_the_slot(
                 assert await reason(behind) == "CONSTRUCTION_FAILED"
         assert manager.sessions() == []
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 3
+
+
+async def test_why_a_constructor_failed_is_kept_from_clients_if_errors_are_redacted() -> None:
+    async with opened(NotBuilt, settings=EngineSettings(redact_errors=True)) as caller:
+        with pytest.raises(EnvironmentFactoryError) as caught:
+            await caller.reset()
+    assert "no engine" not in caught.value.message
+    assert "the server's log tells how" in caught.value.message
 
 
 async def test_without_an_open_operation_every_later_one_is_told_that_construction_failed() -> None:

@@ -34,6 +34,7 @@ class Gate:
     def __init__(self) -> None:
         self.entered = threading.Event()
         self.leave = threading.Event()
+        self.limit_s = 20.0
 
 
 class Counting(Environment[Token, Tally, State]):
@@ -55,7 +56,7 @@ class Counting(Environment[Token, Tally, State]):
     def step(self, action: Token, timeout_s: float | None = None) -> Tally:
         if action.wait:
             self.gate.entered.set()
-            self.gate.leave.wait(20)
+            self.gate.leave.wait(self.gate.limit_s)
         self.tally.steps += 1
         self.tally.token = action.token
         return self.tally.model_copy()

@@ -13,7 +13,12 @@ import pytest
 from google.protobuf import duration_pb2
 
 from openenv_grpc.engine import EnvironmentDefinition, SessionManager
-from openenv_grpc.errors import ProtocolViolationError, SessionClosedError, UnavailableError
+from openenv_grpc.errors import (
+    MessageTooLargeError,
+    ProtocolViolationError,
+    SessionClosedError,
+    UnavailableError,
+)
 from openenv_grpc.stream import StreamLimits, serve_stream
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.engine.snapshot_environments import Drawing
@@ -67,6 +72,16 @@ def reason(outcome: session_pb2.Outcome) -> str:
 
 def environment_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("openenv ")]
+
+
+async def test_a_message_of_too_many_operations_ends_the_stream(host: SessionManager) -> None:
+    limits = StreamLimits(max_operations_per_message=3)
+    async with piped(host, limits) as pipe:
+        await pipe.ask(opening())
+        pipe.send(*[stepping(1, request_id) for request_id in range(2, 6)])
+        with pytest.raises(MessageTooLargeError, match="more than 3 operations"):
+            await pipe.served()
+    assert host.sessions() == []
 
 
 async def test_a_hello_is_answered(pipe: Pipe) -> None:

@@ -60,6 +60,7 @@ def test_big_endian_and_strided_arrays_travel_little_endian_and_dense() -> None:
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_INT8, shape=[-2, -2], data=b"1234"),
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_FLOAT64, shape=[2**31], data=b""),
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_UINT8, shape=[2**62, 2**62], data=b"1"),
+        tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_UINT8, shape=[0, 2**62, 2**62]),
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_UINT8, shape=[1] * 40, data=b"1"),
         tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_RAW, shape=[3], data=b"1234"),
         tensor_pb2.Tensor(data_type=99, shape=[4], data=b"1234"),
@@ -67,6 +68,7 @@ def test_big_endian_and_strided_arrays_travel_little_endian_and_dense() -> None:
     ],
     ids=[
         "no_type", "too_few_bytes", "negative", "two_negatives", "two_gigabytes", "overflow",
+        "overflow_without_elements",
         "too_many_dimensions", "raw_of_other_length", "unknown_type", "neither_true_nor_false",
     ],
 )  # fmt: skip

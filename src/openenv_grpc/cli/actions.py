@@ -43,7 +43,7 @@ def check_action(action: JsonValue, schema: JsonValue) -> None:
         for violation in violations
     )
     raise InvalidActionError(
-        f"the action does not fit the environment: {told}. `openenv-grpc info` shows its schema",
+        f"the action does not fit the environment: {told}. `openenv-grpc info` shows its fields",
         violations=violations,
     )
 

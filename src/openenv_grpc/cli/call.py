@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -126,11 +127,24 @@ def call(
         case What.TOOL:
             name, *texts = _take(given, 1, 2)
             work = _tool(server, options, name, _object(texts[0], "arguments") if texts else {})
-    for answer in asyncio.run(work):
-        show(answer, as_json=as_json)
+    asyncio.run(_show_all(work, as_json=as_json))
 
 
+LEAVE_S = 0.5
+"""How long Ctrl-C waits for the session's end."""
+
+ClientT = TypeVar("ClientT", GenericEnvClient, MCPToolClient)
 Fields = dict[str, JsonValue]
+Answers = AsyncGenerator[Fields]
+
+
+async def _show_all(answers: Answers, *, as_json: bool) -> None:
+    """Prints each answer as it comes, so that one which fails takes none before it along."""
+    async with aclosing(answers):
+        first = True
+        async for answer in answers:
+            show(answer, as_json=as_json, first=first)
+            first = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,33 +156,50 @@ class _Server:
     timeout_s: float | None
     credentials: Credentials
 
-    def client(self) -> GenericEnvClient:
-        """Makes a client for a trainer."""
-        return GenericEnvClient(
-            base_url=self.url,
-            message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
-            environment=self.environment,
-            **self.credentials,
+    def client(self) -> AbstractAsyncContextManager[GenericEnvClient]:
+        """Connects a client for a trainer."""
+        return _connected(
+            GenericEnvClient(
+                base_url=self.url,
+                message_timeout_s=self.timeout_s,
+                queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
+                environment=self.environment,
+                **self.credentials,
+            )
         )
 
-    def tools(self) -> MCPToolClient:
-        """Makes a client for an agent."""
-        return MCPToolClient(
-            base_url=self.url,
-            message_timeout_s=self.timeout_s,
-            queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
-            environment=self.environment,
-            **self.credentials,
+    def tools(self) -> AbstractAsyncContextManager[MCPToolClient]:
+        """Connects a client for an agent."""
+        return _connected(
+            MCPToolClient(
+                base_url=self.url,
+                message_timeout_s=self.timeout_s,
+                queue_timeout_s=self.timeout_s or MESSAGE_TIMEOUT_S,
+                environment=self.environment,
+                **self.credentials,
+            )
         )
 
 
-async def _reset(server: _Server, options: Fields) -> list[Fields]:
+@asynccontextmanager
+async def _connected(client: ClientT) -> AsyncIterator[ClientT]:
+    """Connects a client. Ctrl-C does not wait for the environment, which may be amid a step."""
+    async with client:
+        try:
+            yield client
+        except asyncio.CancelledError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await client.close()
+            raise
+
+
+async def _reset(server: _Server, options: Fields) -> Answers:
     async with server.client() as client:
-        return [_told(await client.reset(**options))]
+        yield _told(await client.reset(**options))
 
 
-async def _step(server: _Server, options: Fields | None, actions: list[Fields]) -> list[Fields]:
+async def _step(server: _Server, options: Fields | None, actions: list[Fields]) -> Answers:
     # Here, so that `--help` is quick.
     from openenv_grpc.cli.actions import check_action
     from openenv_grpc.client.catalog import describe
@@ -184,29 +215,29 @@ async def _step(server: _Server, options: Fields | None, actions: list[Fields]) 
     async with server.client() as client:
         if options is not None:
             await client.reset(**options)
-        return [_told(await client.step(action)) for action in actions]
+        for action in actions:
+            yield _told(await client.step(action))
 
 
-async def _state(server: _Server, options: Fields | None) -> list[Fields]:
+async def _state(server: _Server, options: Fields | None) -> Answers:
     async with server.client() as client:
         if options is not None:
             await client.reset(**options)
-        return [await client.state()]
+        yield await client.state()
 
 
-async def _tools(server: _Server) -> list[Fields]:
+async def _tools(server: _Server) -> Answers:
     async with server.tools() as client:
-        return [tool.model_dump() for tool in await client.list_tools()]
+        for tool in await client.list_tools():
+            yield tool.model_dump()
 
 
-async def _tool(
-    server: _Server, options: Fields | None, name: str, arguments: Fields
-) -> list[Fields]:
+async def _tool(server: _Server, options: Fields | None, name: str, arguments: Fields) -> Answers:
     async with server.tools() as client:
         if options is not None:
             with suppress(ModeForbidsError):  # in production tools are all there is
                 await client.reset(**options)
-        return [{"result": await client.call_tool(name, **arguments)}]
+        yield {"result": await client.call_tool(name, **arguments)}
 
 
 def _told(result: StepResult[Any]) -> Fields:

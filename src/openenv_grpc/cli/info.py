@@ -1,4 +1,4 @@
-"""`info`: what a server offers, door by door."""
+"""`info`: what a server offers, in short or whole."""
 
 from __future__ import annotations
 
@@ -37,18 +37,26 @@ def info(
     tls_ca: TlsCaOption = None,
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    schemas: Annotated[
+        bool, typer.Option("--schemas", help="Print all of it, with whole JSON Schemas.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all of it, a JSON object a line, for scripts.")
+    ] = False,
 ) -> None:
-    """Show what a server offers: environments, schemas, capabilities, budgets and doors.
+    """Show what a server offers: environments, how they are reached, and what actions they take.
 
     By HTTP a server tells less of itself than by gRPC.
     """
     # Here, so that `--help` is quick.
+    from openenv_grpc.cli.summary import summary
     from openenv_grpc.client.catalog import describe
 
     given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
-    for description in asyncio.run(describe(url, env, timeout_s=timeout, **given)):
+    described = asyncio.run(describe(url, env, timeout_s=timeout, **given))
+    for number, description in enumerate(described):
         told = {
             key: value for key, value in asdict(description).items() if value not in ("", None, {})
         }
-        show(told, as_json=as_json)
+        shown = told if as_json or schemas else summary(description, url)
+        show(shown, as_json=as_json, first=number == 0)

@@ -11,6 +11,8 @@ import typer
 from openenv_grpc.cli.call import EXAMPLES, call
 from openenv_grpc.cli.drain import drain
 from openenv_grpc.cli.info import info
+from openenv_grpc.cli.mcp import EXAMPLES as MCP_EXAMPLES
+from openenv_grpc.cli.mcp import mcp
 from openenv_grpc.cli.serve import serve
 from openenv_grpc.cli.sessions import sessions
 from openenv_grpc.errors import ConfigurationError, OpenEnvError
@@ -39,6 +41,7 @@ command = typer.Typer(
 )
 command.command("serve")(serve)
 command.command("call", epilog=EXAMPLES)(call)
+command.command("mcp", epilog=MCP_EXAMPLES)(mcp)
 command.command("info")(info)
 command.command("sessions")(sessions)
 command.command("drain")(drain)

@@ -11,12 +11,14 @@ from openenv_grpc.serialization import dump_json, parse_json
 from openenv_grpc.types import JsonValue
 
 
-def show(value: Mapping[str, JsonValue], *, as_json: bool) -> None:
-    """Prints a value to standard output."""
+def show(value: Mapping[str, JsonValue], *, as_json: bool, first: bool = True) -> None:
+    """Prints a value to standard output; for people, with `---` before all but the first."""
     text = dump_json(value).decode()
     if as_json:
         typer.echo(text)
         return
+    if not first:
+        typer.echo("---")
     # By way of JSON, since YAML knows neither arrays nor subclasses of `dict`.
     pretty: str = yaml.safe_dump(
         parse_json(text), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False

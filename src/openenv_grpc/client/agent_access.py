@@ -21,10 +21,13 @@ class AgentAccess:
     token: str = field(repr=False)
     """Opens the tools of this session alone, while it lives. Empty if the server asks for none."""
     session_id: str
-    """Names the session where no token does: in `ToolService`, and as `session_id` on `/mcp`."""
+    """Names the session where no token does: in `ToolService`, and in the URL of `/mcp`, as
+    `?session_id=`."""
 
     def mcp_json(self, name: str = "environment") -> str:
         """Returns the `mcp.json` with which MCP clients find the tools, under a name.
+
+        Without a token its URL names the session.
 
         Raises:
             NotSupportedError: the server has no HTTP door.
@@ -33,7 +36,8 @@ class AgentAccess:
             raise NotSupportedError(
                 "the server has no HTTP door, which MCP needs; serve it without --no-http"
             )
-        server: dict[str, JsonValue] = {"type": "http", "url": self.url}
+        url = self.url if self.token else f"{self.url}?session_id={self.session_id}"
+        server: dict[str, JsonValue] = {"type": "http", "url": url}
         if self.token:
             server["headers"] = {"Authorization": f"Bearer {self.token}"}
         return json.dumps({"mcpServers": {name: server}}, indent=2)

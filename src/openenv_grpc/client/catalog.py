@@ -53,7 +53,7 @@ class EnvironmentDescription:
     session_limit: int | None = None
     session_count: int | None = None
     doors: dict[str, str] = field(default_factory=dict)
-    """Where it is reached, by protocol."""
+    """Where it is reached, by protocol; a Unix socket for gRPC is `unix`."""
 
 
 async def describe(
@@ -139,8 +139,13 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
         budgets=_times(read_budgets(found.budgets)),
         session_limit=found.session_limit,
         session_count=found.session_count,
-        doors={door.protocol: door.uri for door in found.doors},
+        doors={_door_name(door): door.uri for door in found.doors},
     )
+
+
+def _door_name(door: catalog_pb2.Door) -> str:
+    """Names a door; a server may have two for gRPC."""
+    return "unix" if door.uri.startswith("unix:") else door.protocol
 
 
 def _times(budgets: Budgets) -> dict[str, float]:

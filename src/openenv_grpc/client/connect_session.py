@@ -13,14 +13,14 @@ from openenv_grpc.client.events import Audience
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.remote_session import Evaluation, answer_within, gone
+from openenv_grpc.client.outcome_place import OutcomePlace
+from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.unanswered import Pending, Unanswered
+from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
-    TooManyOperationsError,
     UnavailableError,
 )
 from openenv_grpc.stream import varint
@@ -127,6 +127,15 @@ class ConnectSession:
         outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
         return operations.observed(outcome.step)
 
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        operation = operations.reset_episode(keywords)
+        self._post(operation, OutcomePlace(place, self._failure), what="reset")
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(operations.step(action, {}), OutcomePlace(place, self._failure), what="step")
+
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
         outcome = await self._ask(operations.get_state(), what="state")
@@ -191,15 +200,6 @@ class ConnectSession:
         if self.lost is not None:
             raise gone(self.lost)
 
-    def _check_room(self) -> None:
-        """Refuses what the server would refuse, before it uses up an id."""
-        limit = self._link.limits.operations_limit
-        if 0 < limit <= len(self._unanswered):
-            raise TooManyOperationsError(
-                f"{limit} operations of this session are in flight, those included that were given "
-                "up; wait for an answer first"
-            )
-
     async def _ask(
         self,
         operation: session_pb2.Operation,
@@ -210,8 +210,33 @@ class ConnectSession:
         cancels: bool = True,
         wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
+        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
+        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
+        if timeout_s is not None:
+            limit_s = timeout_s + SLACK_S
+        limit_s = limit_s or self.limits.other_s
+        try:
+            outcome = await wait(answer, limit_s, what=what)
+        except asyncio.CancelledError:
+            if cancels:
+                pending.cancelled = True
+                self._cancel(operation.request_id)
+            raise
+        if outcome.HasField("error"):
+            raise self._failure(outcome)
+        return outcome
+
+    def _post(
+        self,
+        operation: session_pb2.Operation,
+        answer: Answer,
+        *,
+        what: str,
+        timeout_s: float | None = None,
+    ) -> Pending:
+        """Sends an operation under the next number."""
         self._check()
-        self._check_room()
+        self._unanswered.check_room(self._link.limits.operations_limit)
         request_id = self._last_id + 1
         operation.request_id = request_id
         operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
@@ -219,25 +244,14 @@ class ConnectSession:
             operation.traceparent = traceparent
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
-            limit_s = timeout_s + SLACK_S
         data = operation.SerializeToString()
         self._link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, what, self._loop.create_future())
+        pending = Pending(data, what, answer)
         self._unanswered.add(request_id, pending)
         if self._send(data):
             pending.stream = self._boarded
-        limit_s = limit_s or self.limits.other_s
-        try:
-            outcome = await wait(pending.answer, limit_s, what=what)
-        except asyncio.CancelledError:
-            if cancels:
-                pending.cancelled = True
-                self._cancel(request_id)
-            raise
-        if outcome.HasField("error"):
-            raise self._failure(outcome)
-        return outcome
+        return pending
 
     def _send(self, data: bytes) -> bool:
         """Sends an operation, if there is a stream; tells whether there was."""

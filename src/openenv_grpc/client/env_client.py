@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -20,7 +21,7 @@ from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import parse_url
+from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
@@ -163,6 +164,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Makes the client as if it had never been used."""
         self._session: RemoteSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process_id = 0
         self._connecting: asyncio.Lock | None = None
         self._events = EventLog() if self._wants_events else None
         self._children: dict[int, EnvClient[ActT, ObsT, StateT]] = {}  # by their `id`
@@ -359,6 +361,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Closes."""
         await self.close()
 
+    def __enter__(self) -> NoReturn:
+        """Refuses a plain `with`. Raises `TypeError`."""
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} is used by `async with {name}(...) as client`; without an event loop by "
+            f"`with {name}(...).sync() as client`"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Is never reached; a plain `with` asks for it first."""
+
     def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
         """Returns an action as a mapping. A hook for subclasses."""
         return parsing.action_payload(action)
@@ -412,12 +425,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             return session
 
     async def _dial(self) -> RemoteSession:
-        if self._target is None:
-            assert self._provider is not None  # the constructor saw to it
-            self._base_url = await providers.start(self._provider)
-            self._target = parse_url(self._base_url)
+        target = await self._located()
         opening = connections.open_session(
-            self._target,
+            target,
             self._options,
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
@@ -427,13 +437,26 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
         )
-        return await traced(opening, target=self._target, environment=self._environment)
+        return await traced(opening, target=target, environment=self._environment)
+
+    async def _located(self) -> Target:
+        """Returns where the server is, which a provider may have to start."""
+        if self._target is None:
+            assert self._provider is not None  # the constructor saw to it
+            self._base_url = await providers.start(self._provider)
+            self._target = parse_url(self._base_url)
+        return self._target
 
     def _bind(self) -> None:
         """Ties the client to the running event loop, on which its connection lives."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = loop
+            self._loop, self._process_id = loop, os.getpid()
+        elif self._process_id != os.getpid():
+            raise InvalidRequestError(
+                "this client was used before the process was forked, and its session stays with "
+                "the parent; make a client in the child"
+            )
         elif self._loop is not loop:
             raise InvalidRequestError(
                 "this client belongs to another event loop, the one that first used it. Make a "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import grpc.aio
 
@@ -10,12 +11,15 @@ from openenv_grpc.client.credentials import channel_credentials
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
-from openenv_grpc.errors import UnavailableError
+from openenv_grpc.errors import InvalidRequestError, UnavailableError
 
 METHOD = "/openenv_grpc.v1.SessionService/Connect"
 
 _LEAST_KEEPALIVE_S = 10.0
 """Servers count more frequent pings as abuse and hang up."""
+
+_process_ids: set[int] = set()
+"""Of those in which channels were made: this one, and those that it was forked from."""
 
 
 class GrpcTransport:
@@ -57,13 +61,13 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
     """Makes a channel that nobody shares. Nothing is dialled before its first use.
 
     Raises:
-        InvalidRequestError: a certificate cannot be read.
+        InvalidRequestError: a certificate cannot be read, or gRPC was used before a fork.
     """
+    _check_fork(target)
     settings: list[tuple[str, int]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
         # Equal channels of one process would share a socket otherwise, across event loops too.
         ("grpc.use_local_subchannel_pool", 1),
     ]
@@ -83,3 +87,14 @@ def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel
         return grpc.aio.insecure_channel(target.uri, options=settings)
     credentials = channel_credentials(options.tls)
     return grpc.aio.secure_channel(target.uri, credentials, options=settings)
+
+
+def _check_fork(target: Target) -> None:
+    """Raises if gRPC lacks its threads here, since then a channel would never connect."""
+    if _process_ids - {os.getpid()}:
+        raise InvalidRequestError(
+            f"gRPC was used before this process was forked, and cannot connect to {target.uri} in "
+            "the child. Start the child by spawn or forkserver, or before the first client "
+            "connects, or use the server's http:// URL"
+        )
+    _process_ids.add(os.getpid())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
     Evaluation,
+    Place,
     answer_within,
     gone,
     in_flight,
@@ -68,6 +69,7 @@ class JsonSession:
         self._waiting: deque[Waiting] = deque()
         self._frames: asyncio.Queue[str] = asyncio.Queue()
         self._last_rpc_id = 0
+        self._posted: set[asyncio.Task[None]] = set()  # they end with the session, if not before
         self.lost: OpenEnvError | None = None
         loop = asyncio.get_running_loop()
         self._reader = loop.create_task(self._receive(), name="openenv-grpc reader")
@@ -96,6 +98,27 @@ class JsonSession:
             )
         frame = _frame("step", action, what="the action")
         return _observed(await self._ask(frame, "observation", what="step", timeout_s=timeout_s))
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(self.reset(keywords, timeout_s=None), place)
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`."""
+        self._post(self.step(action, {}, timeout_s=None), place)
+
+    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Place) -> None:
+        async def ask() -> None:
+            try:
+                payload = await asking
+            except OpenEnvError as error:
+                place.fail(error)
+            else:
+                place.fill(payload)
+
+        task = asyncio.get_running_loop().create_task(ask(), name="openenv-grpc posted")
+        self._posted.add(task)
+        task.add_done_callback(self._posted.discard)
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""

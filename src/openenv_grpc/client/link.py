@@ -12,6 +12,7 @@ from typing import Protocol
 from openenv_grpc.client.connection import Connection
 from openenv_grpc.errors import (
     DeadlineExceededError,
+    EnvironmentNotFoundError,
     InternalError,
     InvalidRequestError,
     OpenEnvError,
@@ -33,7 +34,12 @@ _SETTLE_S = 1.0
 _PART_S = 2.0
 _PASSING = (UnavailableError, InternalError, DeadlineExceededError)
 """What ends a stream, and may not end the next one: proxies and servers that go away."""
-_FINAL = (UnauthenticatedError, PermissionDeniedError, InvalidRequestError)
+_FINAL = (
+    UnauthenticatedError,
+    PermissionDeniedError,
+    EnvironmentNotFoundError,
+    InvalidRequestError,
+)
 """What a server says that will say the same the next time."""
 
 

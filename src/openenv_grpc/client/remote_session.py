@@ -38,6 +38,23 @@ class Evaluation:
         return self.terminated or self.truncated
 
 
+class Place(Protocol):
+    """Takes the payload of an observation, for one who waits for many at once."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it is not wanted any more."""
+        ...
+
+    def fill(self, payload: dict[str, Any]) -> None:
+        """Takes the payload."""
+        ...
+
+    def fail(self, error: OpenEnvError) -> None:
+        """Takes what went wrong instead."""
+        ...
+
+
 class RemoteSession(Protocol):
     """One instance of an environment on a server.
 
@@ -70,6 +87,14 @@ class RemoteSession(Protocol):
         timeout_s: float | None,
     ) -> dict[str, Any]:
         """Applies an action and returns the payload of the observation."""
+        ...
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """Starts an episode without waiting. Raises what is wrong before anything is sent."""
+        ...
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """Applies an action without waiting. Raises what is wrong before anything is sent."""
         ...
 
     async def state(self) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import concurrent.futures
 import contextlib
 import inspect
 import os
+import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.events import Event
@@ -32,6 +33,17 @@ _EXIT_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 4.0
 
 
+class _Closing(Protocol):
+    async def close(self) -> None: ...
+
+
+class _Blocking(Protocol):
+    """A blocking client, as the background sees it."""
+
+    @property
+    def async_client(self) -> _Closing: ...
+
+
 class _BackgroundLoop:
     """One event loop on one daemon thread, for all blocking clients of the process."""
 
@@ -39,8 +51,8 @@ class _BackgroundLoop:
         self._starting = threading.Lock()  # one thread, however many callers are the first
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._process_id = 0
-        self.clients: weakref.WeakSet[SyncEnvClient[Any, Any, Any]] = weakref.WeakSet()
+        self._abandoned: list[asyncio.AbstractEventLoop] = []
+        self.clients: weakref.WeakSet[_Blocking] = weakref.WeakSet()
 
     def run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Runs a coroutine and waits for it. Interrupting the wait cancels it."""
@@ -61,9 +73,7 @@ class _BackgroundLoop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
-            # A forked child has the loop, but not the thread that runs it.
-            if self._loop is None or self._process_id != os.getpid():
-                self._process_id = os.getpid()
+            if self._loop is None:
                 self._loop = _new_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
@@ -72,10 +82,22 @@ class _BackgroundLoop:
                 atexit.register(self._stop)
             return self._loop
 
+    def begin_anew(self) -> None:
+        """Makes the loop of a forked child its own: it has the parent's, and no thread to run it.
+
+        The sessions of clients that were used before stay with the parent.
+        """
+        atexit.unregister(self._stop)
+        if self._loop is not None:
+            self._abandoned.append(self._loop)  # what its sockets and timers refer to stays
+        self._starting = threading.Lock()  # another thread may have held it
+        self._loop = self._thread = None
+        self.clients = weakref.WeakSet()
+
     def _stop(self) -> None:
         """Closes what is open, so that the server frees its slots at once."""
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or self._process_id != os.getpid():
+        if loop is None or thread is None:
             return
         with contextlib.suppress(TimeoutError, OpenEnvError):
             asyncio.run_coroutine_threadsafe(self._close_clients(), loop).result(_EXIT_TIMEOUT_S)
@@ -101,7 +123,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-_background = _BackgroundLoop()
+background = _BackgroundLoop()
+"""Where all blocking clients of the process run."""
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=background.begin_anew)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
@@ -115,7 +141,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     def __init__(self, async_client: EnvClient[ActT, ObsT, StateT]) -> None:
         """Wraps a client that no event loop has used yet."""
         self._client = async_client
-        _background.clients.add(self)
+        background.clients.add(self)
 
     @property
     def async_client(self) -> EnvClient[ActT, ObsT, StateT]:
@@ -129,58 +155,58 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def connect(self) -> Self:
         """Opens the session."""
-        _background.run(self._client.connect())
+        background.run(self._client.connect())
         return self
 
     def reset(self, **kwargs: JsonValue) -> StepResult[ObsT]:
         """Starts an episode."""
-        return _background.run(self._client.reset(**kwargs))
+        return background.run(self._client.reset(**kwargs))
 
     def step(self, action: ActT, **kwargs: JsonValue) -> StepResult[ObsT]:
         """Applies an action."""
-        return _background.run(self._client.step(action, **kwargs))
+        return background.run(self._client.step(action, **kwargs))
 
     def state(self) -> StateT:
         """Reads the environment's state."""
-        return _background.run(self._client.state())
+        return background.run(self._client.state())
 
     def evaluate(self) -> Evaluation:
         """Asks for the verdict without a step."""
-        return _background.run(self._client.evaluate())
+        return background.run(self._client.evaluate())
 
     def agent_access(self) -> AgentAccess:
         """Tells what the session's agent needs."""
-        return _background.run(self._client.agent_access())
+        return background.run(self._client.agent_access())
 
     def events(self) -> Iterator[Event]:
         """Iterates over what happens in the session; waits for each. See `EnvClient.events`."""
         events = self._client.events()
-        while (event := _background.run(_next(events))) is not None:
+        while (event := background.run(_next(events))) is not None:
             yield event
 
     def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client of the same kind, closed with this one."""
-        return SyncEnvClient(_background.run(self._client.new_session()))
+        return SyncEnvClient(background.run(self._client.new_session()))
 
     def snapshot(self) -> str:
         """Saves the session as it is now; returns the snapshot's id."""
-        return _background.run(self._client.snapshot())
+        return background.run(self._client.snapshot())
 
     def fork(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns a connected client that goes on from here, closed with this one."""
-        return SyncEnvClient(_background.run(self._client.fork()))
+        return SyncEnvClient(background.run(self._client.fork()))
 
     def group(self, count: int) -> list[SyncEnvClient[ActT, ObsT, StateT]]:
         """Returns as many connected clients that go on from here, closed with this one."""
-        return [SyncEnvClient(child) for child in _background.run(self._client.group(count))]
+        return [SyncEnvClient(child) for child in background.run(self._client.group(count))]
 
     def disconnect(self) -> None:
         """Ends the session."""
-        _background.run(self._client.disconnect())
+        background.run(self._client.disconnect())
 
     def close(self) -> None:
         """Ends everything."""
-        _background.run(self._client.close())
+        background.run(self._client.close())
 
     def __enter__(self) -> Self:
         """Connects. Stops the provider if that fails, since nobody will leave the block."""
@@ -213,6 +239,6 @@ async def _next(events: AsyncIterator[Event]) -> Event | None:
 
 def _blocking(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _background.run(method(*args, **kwargs))
+        return background.run(method(*args, **kwargs))
 
     return call

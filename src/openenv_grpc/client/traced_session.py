@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.remote_session import Evaluation, RemoteSession
+from openenv_grpc.client.remote_session import Evaluation, Place, RemoteSession
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.tools import Tool
@@ -53,6 +53,16 @@ class TracedSession:
         """See `RemoteSession`."""
         with self._span("step"):
             return await self._session.step(action, keywords, timeout_s=timeout_s)
+
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`. The span is of the sending; the server's, its child, of the rest."""
+        with self._span("reset"):
+            self._session.post_reset(keywords, place)
+
+    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+        """See `RemoteSession`. The span is of the sending; the server's, its child, of the rest."""
+        with self._span("step"):
+            self._session.post_step(action, place)
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import ItemsView
 from dataclasses import dataclass
+from typing import Protocol
 
 from openenv_grpc.client.remote_session import in_flight
-from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.errors import OpenEnvError, TooManyOperationsError
 from openenv_grpc.v1 import session_pb2
+
+
+class Answer(Protocol):
+    """Takes what an operation led to: a future, or a place among many that are waited for."""
+
+    def done(self) -> bool:
+        """Tells whether it has been taken, or is not wanted any more."""
+        ...
+
+    def set_result(self, outcome: session_pb2.Outcome, /) -> None:
+        """Takes the outcome, which may be an error."""
+        ...
+
+    def set_exception(self, error: OpenEnvError, /) -> None:
+        """Learns that there will be none, since the session is lost."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -19,7 +35,7 @@ class Pending:
     """As it is sent, without the session's number, which differs from stream to stream."""
     what: str
     """Which call it is."""
-    answer: asyncio.Future[session_pb2.Outcome]
+    answer: Answer
     """Done already where the caller has given up. The place is kept until the late outcome comes,
     which is then nobody else's."""
     stream: int = 0
@@ -35,6 +51,14 @@ class Unanswered:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def check_room(self, limit: int) -> None:
+        """Refuses what the server would refuse, before it uses up a number; 0 is no limit."""
+        if 0 < limit <= len(self._by_id):
+            raise TooManyOperationsError(
+                f"{limit} operations of this session are in flight, those included that were given "
+                "up; wait for an answer first"
+            )
 
     def items(self) -> ItemsView[int, Pending]:
         """Lists them by their numbers, in order."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import unquote
 
 import aiohttp
 
 from openenv_grpc.client.credentials import ssl_context
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
+from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
 from openenv_grpc.errors import (
     Effect,
+    EnvironmentNotFoundError,
     InvalidRequestError,
     MessageTooLargeError,
     NotSupportedError,
@@ -129,6 +132,7 @@ async def dial(
     Raises:
         UnavailableError: nobody answers there.
         UnauthenticatedError, PermissionDeniedError, NotSupportedError: the server refuses.
+        EnvironmentNotFoundError: the path names an environment that the server does not have.
         InvalidRequestError: the URL or a certificate is of no use.
     """
     tls = ssl_context(options.tls)
@@ -164,6 +168,13 @@ def _heartbeat_s(options: ConnectionOptions) -> float | None:
 
 def _refused(error: Exception, target: Target, connect_timeout_s: float) -> OpenEnvError:
     match error:
+        case aiohttp.WSServerHandshakeError(headers=headers) if (
+            headers and ENVIRONMENTS_HEADER in headers
+        ):
+            return EnvironmentNotFoundError(
+                f"{target.uri} names no environment of that server; it has: "
+                f"{unquote(headers[ENVIRONMENTS_HEADER])}"
+            )
         case aiohttp.WSServerHandshakeError():
             kind = _REFUSALS.get(error.status, UnavailableError)
             return kind(

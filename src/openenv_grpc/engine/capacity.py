@@ -19,7 +19,7 @@ def full(spec: EnvironmentSpec, active: int) -> OpenEnvError:
     """All slots are taken, and the opening does not wait."""
     return SessionCapacityError(
         f"Server at capacity: {active}/{spec.session_limit} sessions active. "
-        "Cannot accept new connections.",
+        f"Cannot accept new connections.{_one_at_a_time(spec)}",
         retry_delay_s=RETRY_DELAY_S,
         metadata=_facts(spec, active),
     )
@@ -29,7 +29,8 @@ def queue_full(spec: EnvironmentSpec, active: int, queued: int) -> OpenEnvError:
     """So many wait already that no more may."""
     return SessionCapacityError(
         f"{active} of {spec.session_limit} sessions are active, and {queued} wait for a slot, "
-        "which is as many as may (--max-queued); try again later, or elsewhere",
+        "which is as many as may (--max-queued); try again later, or elsewhere"
+        f"{_one_at_a_time(spec)}",
         retry_delay_s=RETRY_DELAY_S,
         metadata={**_facts(spec, active), "queued_sessions": str(queued)},
     )
@@ -39,7 +40,8 @@ def waited_too_long(spec: EnvironmentSpec, active: int, limit_s: float) -> OpenE
     """No slot came free in time."""
     return SessionCapacityError(
         f"no slot came free within {limit_s:g} seconds: {active} of {spec.session_limit} sessions "
-        "are active; try again later, or wait for longer (queue_timeout, --queue-timeout)",
+        "are active; try again later, or wait for longer (queue_timeout, --queue-timeout)"
+        f"{_one_at_a_time(spec)}",
         retry_delay_s=RETRY_DELAY_S,
         metadata=_facts(spec, active),
     )
@@ -53,7 +55,7 @@ def held(spec: EnvironmentSpec, active: int, own: int, wanted: int) -> OpenEnvEr
     return SessionCapacityError(
         f"this connection holds {own} of {spec.session_limit} sessions, all idle, and waits for "
         f"{wanted} more, which would never come; close some first, or serve with --max-sessions "
-        f"{own + wanted}",
+        f"{own + wanted}{_one_at_a_time(spec)}",
         metadata={**_facts(spec, active), "held_sessions": str(own)},
     )
 
@@ -63,7 +65,7 @@ def group_too_large(spec: EnvironmentSpec, size: int) -> OpenEnvError:
     limit = spec.session_limit
     return InvalidRequestError(
         f"a group of {size} opens never fits: at most {limit} sessions of {spec.name} may be open "
-        f"at once; open fewer together, or serve with --max-sessions {size}",
+        f"at once; open fewer together, or serve with --max-sessions {size}{_one_at_a_time(spec)}",
         metadata={"max_sessions": str(limit)},
     )
 
@@ -103,6 +105,16 @@ def too_often(delay_s: float) -> OpenEnvError:
 def draining() -> OpenEnvError:
     """The server takes no sessions any more."""
     return DrainingError("the server is about to stop and opens no sessions")
+
+
+def _one_at_a_time(spec: EnvironmentSpec) -> str:
+    """Says what allows more sessions of a class that does not say that it supports several."""
+    if spec.concurrent_sessions:
+        return ""
+    return (
+        f" (one session at a time is what {spec.factory_name} supports: set "
+        "SUPPORTS_CONCURRENT_SESSIONS = True on its class, if instances share no state, for more)"
+    )
 
 
 def _facts(spec: EnvironmentSpec, active: int) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
+from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -97,6 +98,16 @@ class Performer:
     ) -> bytes:
         try:
             return operation.codec.write(operation, complete(value), self._spec)
+        except UnserializableResultError as error:
+            logger.error(
+                "result cannot be sent session_id=%s environment=%s operation=%s type=%s: %s",
+                self._session_id,
+                self._spec.name,
+                operation.kind.value,
+                type(value).__name__,
+                error.message,
+            )
+            raise
         except OpenEnvError:
             raise
         except Exception as error:  # serializers of an observation class may raise anything
@@ -128,7 +139,7 @@ class Performer:
                 effect=effect,
                 metadata={"environment": name},
             )
-        kind, text = type(error).__name__, _text_of(error)
+        kind, text = type(error).__name__, text_of(error)
         return EnvironmentFailedError(
             f"{kind}: {text}",
             effect=effect,
@@ -162,10 +173,3 @@ class Performer:
             session_id=self._session_id,
             environment=self._spec.name,
         )
-
-
-def _text_of(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # the author's own `__str__` may fail too
-        return "its text cannot be told"

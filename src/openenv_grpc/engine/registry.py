@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import Shape
+from openenv_grpc.engine.buildable import check_buildable
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import ConcurrencyConfigurationError, ConfigurationError
 from openenv_grpc.serialization import ActionReader
@@ -152,7 +153,7 @@ def register_all(
 
     Raises:
         TypeError: a factory builds no environment.
-        ConfigurationError: two have the same name, or there is none.
+        ConfigurationError: two have the same name, there is none, or one can never be built.
         ConcurrencyConfigurationError: more sessions are asked for than a class supports.
     """
     registered: dict[str, RegisteredEnvironment] = {}
@@ -169,7 +170,11 @@ def register_all(
 
 
 def register(definition: EnvironmentDefinition, settings: EngineSettings) -> RegisteredEnvironment:
-    """Checks and describes an environment."""
+    """Checks and describes an environment.
+
+    Raises:
+        ConfigurationError: it can never be built, or a setting makes no sense.
+    """
     factory = definition.factory
     if not callable(factory):
         raise TypeError(
@@ -178,6 +183,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         )
     name = definition.name or adapt.environment_name(factory)
     cls = adapt.factory_class(factory)
+    check_buildable(factory, cls)
     asked = _asked_sessions(definition, settings)
     shape = None if cls is None else adapt.shape_of(cls)
     if shape is None and asked is not None and asked > 1:

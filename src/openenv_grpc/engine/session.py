@@ -397,8 +397,11 @@ class Session:
         if error is None and self._snapshot is not None and not self.is_over:
             self._use(pending, restoring(self._snapshot.content), self._restored)
             return
-        name = self.spec.factory_name
-        self._stands(pending, None if error is None else verdicts.not_built(name, error))
+        if error is None:
+            self._stands(pending, None)
+            return
+        redact = self._home.settings.redact_errors
+        self._stands(pending, verdicts.not_built(self.spec.factory_name, error, redact=redact))
 
     def _restored(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
         self._snapshot = None

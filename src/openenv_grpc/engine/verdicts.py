@@ -27,6 +27,13 @@ from openenv_grpc.operations import TRAINER_KINDS, Kind, Operation
 from openenv_grpc.types import ServerMode
 
 
+class WorkerTraceback(Exception):
+    """What was raised in a worker process. Its text is the traceback."""
+
+    def __str__(self) -> str:
+        return f"in the worker process\n{self.args[0]}"
+
+
 def check_first(operation: Operation) -> None:
     """Refuses a session's first operation if it has another's number.
 
@@ -177,15 +184,35 @@ def not_restored(error: BaseException) -> OpenEnvError:
     return failure
 
 
-def not_built(factory_name: str, error: BaseException) -> OpenEnvError:
-    """The environment's constructor failed."""
+def not_built(factory_name: str, error: BaseException, *, redact: bool = False) -> OpenEnvError:
+    """The environment's constructor failed; `redact` keeps how from clients."""
+    why = "the server's log tells how" if redact else _said(error)
     failure = EnvironmentFactoryError(
-        f"Environment factory '{factory_name}' failed to create instance.",
+        f"Environment factory '{factory_name}' failed to create instance: {why}",
         session_lost=True,
         metadata={"factory_name": factory_name},
     )
     failure.__cause__ = error
     return failure
+
+
+def _said(error: BaseException) -> str:
+    """Returns what a traceback ends with."""
+    match error:
+        case OpenEnvError():
+            return error.message
+        case WorkerTraceback():
+            return str(error).rstrip().rpartition("\n")[2]
+        case _:
+            return f"{type(error).__name__}: {text_of(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Returns what an exception of an author says."""
+    try:
+        return str(error)
+    except Exception:  # the author's own `__str__` may fail too
+        return "its text cannot be told"
 
 
 def copied(

@@ -32,6 +32,8 @@ class StreamLimits:
     """How much a stream takes."""
 
     max_receive_bytes: int = 100 * 2**20
+    max_operations_per_message: int = 100_000
+    """A message with more ends the stream: empty ones take two bytes each, and much more memory."""
     max_unsent_bytes: int = MAX_UNSENT_BYTES
     """Unsent outcomes past which no further operation is read."""
     max_operations_per_session: int = 16

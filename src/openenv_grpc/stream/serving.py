@@ -30,6 +30,7 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
+from openenv_grpc.stream.counting import check_count
 from openenv_grpc.stream.incoming import read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
@@ -72,6 +73,7 @@ async def serve_stream(
 
     Raises:
         ProtocolViolationError: the client sent what is no message; the stream cannot go on.
+        MessageTooLargeError: the client sent more operations in a message than the limits allow.
         UnavailableError: `stopping` was done.
     """
     async with host.attach(peer=peer) as attachment:
@@ -167,6 +169,7 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
+        check_count(data, self._limits.max_operations_per_message)
         try:
             request = session_pb2.ConnectRequest.FromString(data)
         except DecodeError as error:

@@ -14,6 +14,9 @@ from openenv_grpc.targets.folder import MANIFEST, installed_package, load_folder
 from openenv_grpc.targets.imports import import_attribute
 from openenv_grpc.targets.typehints import find_types
 
+GYMNASIUM = "gym:"
+"""What stands before the id of an environment of Gymnasium."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
@@ -26,12 +29,14 @@ class Overrides:
 
 
 def load(target: str, overrides: Overrides = Overrides()) -> EnvironmentDefinition:
-    """Finds what a target names: an installed environment, a folder, or `module:Class`.
+    """Finds what a target names: an installed environment, a folder, `module:Class`, `gym:ID`.
 
     Raises:
         ConfigurationError: there is no such thing, or it is no environment.
     """
     path = Path(target)
+    if target.startswith(GYMNASIUM):
+        return _override(_load_gymnasium(target.removeprefix(GYMNASIUM)), overrides)
     if ":" in target and not path.is_dir():
         return _load_class(target, overrides)
     package = installed_package(target)
@@ -41,8 +46,19 @@ def load(target: str, overrides: Overrides = Overrides()) -> EnvironmentDefiniti
         return _override(load_folder(path.resolve()), overrides)
     raise ConfigurationError(
         f"there is no environment {target!r}: it is neither an installed package with {MANIFEST}, "
-        f"nor a folder with one, nor module:Class"
+        f"nor a folder with one, nor module:Class, nor gym:ENVIRONMENT of Gymnasium"
     )
+
+
+def _load_gymnasium(env_id: str) -> EnvironmentDefinition:
+    try:
+        # Imported here, since gymnasium is an extra.
+        from openenv_grpc.gymnasium import gymnasium_environment
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{GYMNASIUM}{env_id} needs gymnasium: pip install 'openenv-grpc[gymnasium]'"
+        ) from error
+    return gymnasium_environment(env_id)
 
 
 def _override(definition: EnvironmentDefinition, overrides: Overrides) -> EnvironmentDefinition:

@@ -17,6 +17,8 @@ from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import tensors
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_LISTS = (list, tuple)
+_BYTES = (bytes, bytearray)
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -44,9 +46,9 @@ def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
         return value
     if isinstance(value, dict):
         return _lift_items(value, value.items(), pointer, message)
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         return _lift_items(value, enumerate(value), pointer, message)
-    if isinstance(value, bytes | bytearray) or tensors.is_array(value):
+    if isinstance(value, _BYTES) or tensors.is_array(value):
         attachment = message.attachments.add()
         attachment.pointer = pointer
         tensors.encode_tensor(attachment.tensor, value)
@@ -58,7 +60,7 @@ def _is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
         return _SCALARS.issuperset(map(type, value.values()))
-    return isinstance(value, list | tuple) and _SCALARS.issuperset(map(type, value))
+    return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
 def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.Payload) -> Any:
@@ -77,7 +79,7 @@ def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.P
 
 def _part(key: object) -> str:
     """Writes a key or index as part of a JSON pointer."""
-    if not isinstance(key, str | int) or isinstance(key, bool):
+    if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
     return str(key).replace("~", "~0").replace("/", "~1")
 

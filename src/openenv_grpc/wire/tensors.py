@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from openenv_grpc import arrays
 from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
 from openenv_grpc.v1 import tensor_pb2
 
@@ -30,17 +31,22 @@ _NAMES = {
     tensor_pb2.DATA_TYPE_FLOAT64: "float64",
 }
 _TYPES = {name: data_type for data_type, name in _NAMES.items()}
-_ITEM_BYTES = {
-    data_type: 1 if name == "bool" else int(name.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
-    for data_type, name in _NAMES.items()
-}
-_MAX_DIMENSIONS = 32
 
 
 def is_array(value: object) -> bool:
     """Tells whether a value is a numpy array that a tensor can carry."""
     numpy = sys.modules.get("numpy")  # where it was never imported there are no arrays
-    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.name in _TYPES
+    return (
+        numpy is not None
+        and isinstance(value, numpy.ndarray)
+        and _data_type(value.dtype) is not None
+    )
+
+
+@functools.cache
+def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
+    """Returns the data type of numpy's; a look at its name takes microseconds."""
+    return _TYPES.get(dtype.name)
 
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
@@ -50,10 +56,11 @@ def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | byte
         message.shape.append(len(value))
         message.data = bytes(value)
         return
-    message.data_type = _TYPES[value.dtype.name]
+    dtype = value.dtype
+    message.data_type = _TYPES[dtype.name] if (known := _data_type(dtype)) is None else known
     message.shape.extend(value.shape)
-    if value.dtype.byteorder == ">" or (sys.byteorder == "big" and value.dtype.byteorder == "="):
-        value = value.astype(value.dtype.newbyteorder("<"))
+    if dtype.byteorder == ">" or (sys.byteorder == "big" and dtype.byteorder == "="):
+        value = value.astype(dtype.newbyteorder("<"))
     message.data = value.tobytes()
 
 
@@ -76,32 +83,21 @@ def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
     name = _NAMES.get(message.data_type)
     if name is None:
         raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
-    if len(shape) > _MAX_DIMENSIONS or any(length < 0 for length in shape):
+    size_bytes = arrays.size_of(shape, name)
+    if size_bytes is None:
         raise InvalidRequestError(
-            f"a tensor's shape has up to {_MAX_DIMENSIONS} lengths of at least 0, not {shape}"
+            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
+            f"product numpy can hold, unlike {shape}"
         )
-    size_bytes = math.prod(shape) * _ITEM_BYTES[message.data_type]
     if size_bytes != len(data):
         raise InvalidRequestError(
             f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
         )
     if name == "bool" and data.translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
-    return _view(data, name, shape)
-
-
-def _view(data: bytes, name: str, shape: list[int]) -> NDArray[Any]:
     try:
-        import numpy  # an extra, needed by those alone who exchange arrays
+        return arrays.view(data, name, shape)
     except ImportError as error:
         raise MissingDependencyError(
             "arrays need numpy: pip install 'openenv-grpc[numpy]'"
         ) from error
-    if name == "bfloat16":
-        try:
-            import ml_dtypes  # numpy itself has no bfloat16
-        except ImportError:
-            name = "uint16"
-        else:
-            return numpy.frombuffer(data, ml_dtypes.bfloat16).reshape(shape)
-    return numpy.frombuffer(data, numpy.dtype(name).newbyteorder("<")).reshape(shape)

@@ -32,13 +32,6 @@ Crashed = Callable[[OpenEnvError], None]
 """Called once if the process ends on its own."""
 
 
-class WorkerTraceback(Exception):
-    """What was raised in a worker process. Its text is the traceback."""
-
-    def __str__(self) -> str:
-        return f"in the worker process\n{self.args[0]}"
-
-
 class ProcessHousing:
     """One environment in a process, from before its constructor to after its close.
 
@@ -144,11 +137,11 @@ class ProcessHousing:
                 self._awaited = frozenset(map(Kind, facts["awaited"]))
                 self._settle(None)
             case FrameKind.FAILED:
-                self._settle(WorkerTraceback(json.loads(frame.facts)))
+                self._settle(verdicts.WorkerTraceback(json.loads(frame.facts)))
             case FrameKind.CANCELLED:
                 self._done(asyncio.CancelledError())
             case FrameKind.BROKE:
-                self._done(WorkerTraceback(json.loads(frame.facts)))
+                self._done(verdicts.WorkerTraceback(json.loads(frame.facts)))
             case _:
                 self._is_closed()
 

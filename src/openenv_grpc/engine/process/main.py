@@ -11,6 +11,7 @@ import socket
 import traceback
 
 from openenv_grpc import lifeline, tracing
+from openenv_grpc.engine.blocks import keep_blocks
 from openenv_grpc.engine.process import memory
 from openenv_grpc.engine.process.frames import FrameKind
 from openenv_grpc.engine.process.line import Line, LogSender
@@ -23,7 +24,7 @@ def main(connection: int, file: int, pipe: int, parent: int, content: bytes) -> 
     lifeline.tie(pipe, parent=parent)
     faulthandler.enable()
     recipe: Recipe = pickle.loads(content)
-    memory.keep_blocks()
+    keep_blocks()
     line = Line(socket.socket(fileno=connection), file)
     logging.basicConfig(level=recipe.log_level, handlers=[LogSender(line)])
     try:

@@ -9,8 +9,8 @@ import pytest
 
 from openenv_grpc import Server
 from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc, session_pb2
-from tests.conformance.replay import Mismatch, Replay, streams_to
-from tests.conformance.transcripts import FOLDER, Names, read
+from tests.transcripts.replay import Mismatch, Replay, streams_to
+from tests.transcripts.transcripts import FOLDER, Names, read
 
 CONVERSATIONS = sorted(FOLDER.glob("*.txt"))
 

@@ -1,12 +1,12 @@
-"""`python -m tests.conformance URL`: replays all conversations against a server of echo_env."""
+"""`python -m tests.transcripts URL`: replays all conversations against a server of echo_env."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 
-from tests.conformance.replay import Mismatch, Replay, streams_to
-from tests.conformance.transcripts import FOLDER, Act, read
+from tests.transcripts.replay import Mismatch, Replay, streams_to
+from tests.transcripts.transcripts import FOLDER, Act, read
 
 
 async def main(url: str) -> int:
@@ -33,5 +33,5 @@ async def main(url: str) -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or "://" not in sys.argv[1]:
-        sys.exit("usage: python -m tests.conformance grpc://HOST:PORT|http://HOST:PORT")
+        sys.exit("usage: python -m tests.transcripts grpc://HOST:PORT|http://HOST:PORT")
     sys.exit(1 if asyncio.run(main(sys.argv[1])) else 0)

@@ -12,7 +12,7 @@ import aiohttp
 import grpc.aio
 
 from openenv_grpc.v1 import session_pb2, session_pb2_grpc
-from tests.conformance.transcripts import Act, Block, Names, read
+from tests.transcripts.transcripts import Act, Block, Names, read
 
 LIMIT_S = 20
 SUBPROTOCOL = "openenv-grpc.v1"

@@ -1,0 +1,140 @@
+"""Many observations as one: numpy arrays where the items agree in shape, one copy each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
+from openenv_grpc.types import JsonValue
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NUMBERS = frozenset({bool, int, float})
+
+
+@functools.cache
+def numpy_module() -> Any:
+    """Returns numpy, which is an extra."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise MissingDependencyError(
+            "batches need numpy: pip install 'openenv-grpc[numpy]'"
+        ) from error
+    return numpy
+
+
+class Stack:
+    """Makes batches, in the same memory each time if `reuse` says so."""
+
+    def __init__(self, *, reuse: bool) -> None:
+        self._reuse = reuse
+        self._kept: dict[tuple[str, ...], NDArray[Any]] = {}
+
+    def stacked(self, items: Sequence[Any], path: tuple[str, ...] = ()) -> Any:
+        """Returns items of one place as one.
+
+        Arrays that agree in shape and type, numbers, and lists of numbers that agree in length
+        become an array with one dimension more, in front; mappings with the same keys a mapping of
+        batches; everything else a tuple.
+        """
+        first = items[0]
+        numpy = numpy_module()
+        if isinstance(first, numpy.ndarray):
+            return self._arrays(items, path)
+        if type(first) in _NUMBERS:
+            return _numbers(items) if _NUMBERS.issuperset(map(type, items)) else tuple(items)
+        if isinstance(first, dict):
+            keys = first.keys()
+            if all(isinstance(item, dict) and item.keys() == keys for item in items):
+                return {
+                    key: self.stacked([item[key] for item in items], (*path, key)) for key in keys
+                }
+        elif isinstance(first, list) and first and _are_numeric(items):
+            return _numbers(items)
+        return tuple(items)
+
+    def _arrays(self, items: Sequence[Any], path: tuple[str, ...]) -> Any:
+        numpy = numpy_module()
+        dtype, shape = items[0].dtype, items[0].shape
+        for item in items:
+            if not isinstance(item, numpy.ndarray) or item.shape != shape or item.dtype != dtype:
+                return tuple(items)
+        out = self._memory((len(items), *shape), dtype.newbyteorder("="), path)
+        for place, item in zip(out, items, strict=True) if shape else ():
+            place[...] = item
+        if not shape:
+            out[:] = items
+        return out
+
+    def _memory(self, shape: tuple[int, ...], dtype: Any, path: tuple[str, ...]) -> NDArray[Any]:
+        numpy = numpy_module()
+        kept = self._kept.get(path)
+        if kept is not None and kept.shape == shape and kept.dtype == dtype:
+            return kept
+        made: NDArray[Any] = numpy.empty(shape, dtype)
+        if self._reuse:
+            self._kept[path] = made
+        return made
+
+
+def _numbers(items: Sequence[Any]) -> Any:
+    try:
+        found = numpy_module().array(items)
+    except (ValueError, OverflowError):  # lists that differ in length
+        return tuple(items)
+    return found if found.dtype.kind in "biuf" else tuple(items)
+
+
+def _are_numeric(items: Sequence[Any]) -> bool:
+    """Tells whether there is nothing but numbers in lists that are nested alike."""
+    kinds = set(map(type, items))
+    if kinds != {list}:
+        return _NUMBERS.issuperset(kinds)
+    return _are_numeric(list(chain.from_iterable(items)))
+
+
+def rows(actions: Any, count: int) -> Sequence[Any]:
+    """Returns an action for each environment, of a sequence of them or a mapping of batches.
+
+    Raises:
+        InvalidRequestError: there are more or fewer than `count`.
+    """
+    if not isinstance(actions, Mapping):
+        if not isinstance(actions, Sequence) or isinstance(actions, str):
+            raise InvalidRequestError(
+                "actions are a sequence of actions, or a mapping that gives each field a batch: "
+                f'{{"FIELD": [...]}}, not {type(actions).__name__}'
+            )
+        _check_count(actions, count, "actions")
+        return actions
+    columns = {name: _column(batch) for name, batch in actions.items()}
+    for name, column in columns.items():
+        _check_count(column, count, str(name))
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [
+        {} for _ in range(count)
+    ]
+
+
+def _column(batch: JsonValue) -> Sequence[Any]:
+    """Returns a batch of one field, item by item."""
+    if isinstance(batch, dict):
+        return rows(batch, len(next(iter(batch.values()), ())))
+    if isinstance(batch, numpy_module().ndarray):
+        plain: Sequence[Any] = batch.tolist() if batch.ndim == 1 else list(batch)
+        return plain
+    if isinstance(batch, Sequence) and not isinstance(batch, str):
+        return batch
+    raise InvalidRequestError(
+        f"each field of the actions has a batch, with one entry an environment, not {batch!r}"
+    )
+
+
+def _check_count(entries: Sequence[Any], count: int, what: str) -> None:
+    if len(entries) != count:
+        raise InvalidRequestError(f"{what} has {len(entries)} entries for {count} environments")

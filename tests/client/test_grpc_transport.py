@@ -1,0 +1,40 @@
+"""How the client dials by gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from openenv_grpc.client import GenericEnvClient
+from tests.client.conftest import serve_environments
+
+FAR_AWAY_S = 0.4
+"""Beyond what a first attempt had when it was as short as the wait between attempts."""
+
+
+async def test_a_server_that_is_far_away_is_connected_to_at_the_first_attempt(
+    tmp_path: Path,
+) -> None:
+    attempts = 0
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(2**16):
+            writer.write(data)
+        writer.close()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        await asyncio.sleep(FAR_AWAY_S)  # as a long way with TLS takes
+        port = urls["grpc"].rpartition(":")[2]
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", int(port))
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+
+    async with (
+        serve_environments(path=tmp_path) as urls,
+        await asyncio.start_server(carry, "127.0.0.1", 0) as proxy,
+    ):
+        port = proxy.sockets[0].getsockname()[1]
+        async with GenericEnvClient(f"grpc://127.0.0.1:{port}") as client:
+            assert (await client.step({})).observation["turn"] == 1
+    assert attempts == 1

@@ -1,0 +1,1 @@
+"""The conversations of `proto/conformance`, and what replays them against a server."""
