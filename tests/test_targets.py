@@ -360,3 +360,17 @@ def test_a_module_that_ends_the_program_is_an_error_like_another(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigurationError, match="quits cannot be imported: SystemExit: 3"):
         load("quits:Environment")
+
+
+def test_an_environment_of_gymnasium_is_named_by_its_id() -> None:
+    definition = load("gym:CartPole-v1")
+    assert definition.name == "CartPole-v1"
+    assert definition.action_type.model_validate({"action": 1}).action == 1
+    with pytest.raises(ConfigurationError, match="gymnasium cannot make 'Nothing-v0'"):
+        load("gym:Nothing-v0")
+
+
+def test_an_environment_of_gymnasium_needs_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openenv_grpc.gymnasium", None)
+    with pytest.raises(ConfigurationError, match="pip install 'openenv-grpc\\[gymnasium\\]'"):
+        load("gym:CartPole-v1")

@@ -1,4 +1,4 @@
-"""A trainer opens an episode, its agent plays it by MCP, and the trainer reads the verdict.
+"""A trainer opens an episode, watches its agent play it by MCP, and reads the verdict.
 
     python hand_over.py
 
@@ -16,6 +16,7 @@ import fastmcp
 from quiz import Quiz
 
 from openenv_grpc import GenericEnvClient, Server
+from openenv_grpc.client import ToolCalled
 from openenv_grpc.errors import OpenEnvError
 
 TOKEN = "of-the-trainer"
@@ -23,15 +24,27 @@ TOKEN = "of-the-trainer"
 
 async def train(url: str) -> None:
     """Hands one session to an agent, three episodes long."""
-    async with GenericEnvClient(url, token=TOKEN) as trainer:
+    async with GenericEnvClient(url, token=TOKEN, events=True) as trainer:
         access = await trainer.agent_access()
         for seed in (0, 1, 5):
             opened = await trainer.reset(seed=seed)
             question = opened.observation["question"]
             await act(access.mcp_json("quiz"), task=f"Answer this: {question}")
+            print(f"the agent called {await called(trainer)}")
             verdict = await trainer.evaluate()
             print(f"{question}: reward {verdict.reward}, over: {verdict.done}")
         await try_to_cheat(url, access.token)
+
+
+async def called(trainer: GenericEnvClient) -> str:
+    """Reads which tools were called until the episode was over."""
+    names = []
+    async for event in trainer.events():
+        if isinstance(event, ToolCalled):
+            names.append(event.tool_name)
+            if event.terminated:
+                break
+    return ", ".join(names)
 
 
 async def act(mcp_json: str, *, task: str) -> None:

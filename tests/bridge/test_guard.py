@@ -21,8 +21,8 @@ from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from openenv_grpc.v1 import session_pb2
 from tests.bridge.conftest import Serve, Served, talk
+from tests.bridge.dialects.clients import Client as McpClient
 from tests.bridge.gates import Gate
-from tests.bridge.mcp.clients import Client as McpClient
 from tests.environments import Toolbox
 from tests.stream.pipe import opening
 

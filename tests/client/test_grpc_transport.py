@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import random
 from pathlib import Path
 
 from openenv_grpc.client import GenericEnvClient
 from tests.client.conftest import serve_environments
+from tests.exactly_once.proxy import proxied
 
 FAR_AWAY_S = 0.4
 """Beyond what a first attempt had when it was as short as the wait between attempts."""
@@ -38,3 +41,21 @@ async def test_a_server_that_is_far_away_is_connected_to_at_the_first_attempt(
         async with GenericEnvClient(f"grpc://127.0.0.1:{port}") as client:
             assert (await client.step({})).observation["turn"] == 1
     assert attempts == 1
+
+
+async def test_a_closed_client_leaves_no_socket_to_the_garbage_collector(tmp_path: Path) -> None:
+    gc.disable()
+    try:
+        async with serve_environments(path=tmp_path) as urls:
+            port = int(urls["grpc"].rpartition(":")[2])
+            async with proxied(port, random.Random(0)) as proxy, asyncio.timeout(20):
+                client = GenericEnvClient(f"grpc://127.0.0.1:{proxy.port}")
+                await client.reset()
+                proxy.cut()
+                await client.step({})
+                await client.close()
+                assert proxy.connections == 2
+                while proxy.connected:
+                    await asyncio.sleep(0.01)
+    finally:
+        gc.enable()

@@ -330,10 +330,15 @@ async def test_all_sessions_are_opened_or_none(tmp_path: Path) -> None:
         factory=Field, action_type=Push, observation_type=Seen, max_sessions=2
     )
     async with serve_environments(small, path=tmp_path) as urls:
-        with pytest.raises(SessionCapacityError):
+        with pytest.raises(InvalidRequestError, match="a group of 3 opens never fits"):
             await VectorEnvClient(urls["grpc"], 3).connect()
         async with VectorEnvClient(urls["grpc"], 2) as envs:
             await envs.reset()
+            with pytest.raises(SessionCapacityError):
+                await VectorEnvClient(urls["grpc"], 2, queue_timeout_s=0).connect()
+            waiting = asyncio.ensure_future(VectorEnvClient(urls["grpc"], 2).connect())
+        async with asyncio.timeout(LIMIT_S):
+            await (await waiting).close()
     with pytest.raises(UnavailableError):
         await VectorEnvClient(urls["grpc"], 2, connect_timeout_s=2).connect()
 

@@ -27,6 +27,11 @@ class Proxy:
         self._deaf: set[asyncio.StreamWriter] = set()
         self.connections = 0
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection."""
+        return bool(self._open)
+
     def cut(self) -> None:
         """Cuts every connection, without a word and whatever is under way."""
         self.cuts += 1

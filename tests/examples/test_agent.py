@@ -23,8 +23,11 @@ def test_a_trainer_hands_its_session_to_an_agent_and_reads_the_verdict() -> None
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == [
+        "the agent called answer",
         "17 + 4: reward 1.0, over: True",
+        "the agent called answer",
         "6 * 7: reward 1.0, over: True",
+        "the agent called hint, answer",
         "81 / 9: reward 0.75, over: True",
         "refused: PERMISSION_DENIED",
     ]

@@ -14,6 +14,9 @@ from openenv_grpc.gymnasium import GymVectorEnv, gymnasium_environment
 from tests.gymnasium.conftest import served
 from tests.gymnasium.environments import SHIP
 
+# Gymnasium warns of numbers in a `Box` without dimensions, as its own vector environment has them.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 
 def local(env_id: str, mode: AutoresetMode) -> VectorEnv[Any, Any, Any]:
     return SyncVectorEnv([lambda: gymnasium.make(env_id)] * 3, autoreset_mode=mode)

@@ -1,4 +1,4 @@
-"""Sessions for minutes on end, opened, stepped, cut off and resumed: nothing is left."""
+"""Sessions for minutes on end, opened, stepped, cut off, killed and resumed: nothing is left."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from grpc.aio import AioRpcError
 
 from openenv_grpc.client import EnvClient
 from openenv_grpc.client.administration import administer
@@ -67,7 +68,10 @@ def usage(served: ServedProcess) -> Usage:
 class Crowd:
     """Clients that come and go."""
 
-    def __init__(self, proxies: dict[str, Proxy], source: random.Random, end: float) -> None:
+    def __init__(
+        self, served: ServedProcess, proxies: dict[str, Proxy], source: random.Random, end: float
+    ) -> None:
+        self._admin_url = f"grpc://{served.address('grpc')}"
         self._proxies = proxies
         self._random = source
         self._end = end
@@ -78,13 +82,24 @@ class Crowd:
         async with asyncio.TaskGroup() as tasks:
             for number in range(count):
                 tasks.create_task(self._live(number))
-            tasks.create_task(self._cut())
+            tasks.create_task(self._cut_and_kill())
 
-    async def _cut(self) -> None:
+    async def _cut_and_kill(self) -> None:
         while time.monotonic() < self._end:
             await asyncio.sleep(self._random.uniform(0.5, 3))
-            self._random.choice(list(self._proxies.values())).cut()
-            self.done["cuts"] += 1
+            if self._random.random() < 0.5:
+                self._random.choice(list(self._proxies.values())).cut()
+                self.done["cuts"] += 1
+            else:
+                await self._kill_some()
+
+    async def _kill_some(self) -> None:
+        async with administer(self._admin_url, timeout_s=60) as administration:
+            live = await administration.list_sessions()
+            for session in self._random.sample(live, len(live) // 20):
+                with contextlib.suppress(AioRpcError):  # it has ended by now
+                    await administration.close_session(session.session_id)
+                    self.done["killed"] += 1
 
     async def _live(self, number: int) -> None:
         while time.monotonic() < self._end:
@@ -112,28 +127,29 @@ class Crowd:
                 self.done["steps"] += 1
                 await asyncio.sleep(source.uniform(0, 0.5))
         except OpenEnvError as error:
-            if kept_by_window or not error.session_lost:
+            was_killed = "by an operator" in error.message
+            if not error.session_lost or (kept_by_window and not was_killed):
                 raise
-            self.done["lost"] += 1
+            self.done["sessions that were killed" if was_killed else "lost with their window"] += 1
         finally:
             await client.close()
 
 
 async def settled(served: ServedProcess) -> Usage:
     """Waits until the server has no sessions, and what it has besides memory stays as it is."""
-    same, last = 0, usage(served)
-    try:
-        async with asyncio.timeout(SETTLE_S):
-            while same < 20:
-                async with administer(f"grpc://{served.address('grpc')}") as administration:
-                    left = await administration.list_sessions()
-                seen = usage(served)
-                steady = replace(seen, memory_kib=0) == replace(last, memory_kib=0)
-                same = same + 1 if steady and not left else 0
-                last = seen
-                await asyncio.sleep(0.25)
-    except TimeoutError:
-        pytest.fail(f"the server does not settle: {last}, sessions {left}")
+    same, last, left = 0, usage(served), []
+    async with administer(f"grpc://{served.address('grpc')}", timeout_s=2 * SETTLE_S) as operator:
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                while same < 20:
+                    left = await operator.list_sessions()
+                    seen = usage(served)
+                    steady = replace(seen, memory_kib=0) == replace(last, memory_kib=0)
+                    same = same + 1 if steady and not left else 0
+                    last = seen
+                    await asyncio.sleep(0.25)
+        except TimeoutError:
+            pytest.fail(f"the server does not settle: {last}, sessions {left}")
     return last
 
 
@@ -149,7 +165,7 @@ async def doors(served: ServedProcess, source: random.Random) -> AsyncIterator[d
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(0)
-async def test_nothing_is_left_of_sessions_opened_stepped_cut_and_resumed_at_random(
+async def test_nothing_is_left_of_sessions_opened_stepped_killed_and_resumed_at_random(
     tmp_path: Path,
 ) -> None:
     length_s = 60 * float(os.environ.get(MINUTES, "10"))
@@ -159,9 +175,9 @@ async def test_nothing_is_left_of_sessions_opened_stepped_cut_and_resumed_at_ran
     targets = [f"tests.promises.environments:{name}" for name in ENVIRONMENTS]
     with start_server(tmp_path, *targets, "--max-sessions", "256") as served:
         async with doors(served, source) as proxies:
-            await Crowd(proxies, source, time.monotonic() + WARM_UP_S).run(SESSIONS)
+            await Crowd(served, proxies, source, time.monotonic() + WARM_UP_S).run(SESSIONS)
             before = await settled(served)
-            crowd = Crowd(proxies, source, time.monotonic() + length_s)
+            crowd = Crowd(served, proxies, source, time.monotonic() + length_s)
             await crowd.run(SESSIONS)
         after = await settled(served)
         print(dict(crowd.done), before, after, sep="\n")

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from openenv_grpc.stream import Outbox, frame, varint
+from openenv_grpc.stream import Outbox, frame
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.varints import varint
 
 
 async def test_what_is_ready_goes_out_as_one_message() -> None:

@@ -258,13 +258,15 @@ async def test_calls_that_are_steps_are_told_with_their_reward(
     assert (called.tool_name, called.HasField("result"), called.reward) == ("say", True, 0.25)
 
 
-async def test_a_call_of_the_trainers_own_is_answered_and_no_event(pipe: Pipe) -> None:
+async def test_a_call_of_the_trainers_own_is_told_once_and_repeated_as_it_was(pipe: Pipe) -> None:
     await pipe.ask(watching("Toolbox thread", events=True))
     operation = session_pb2.Operation(session=1, request_id=2)
     operation.call_tool.tool_name = "add"
     operation.call_tool.arguments.json = '{"a":1,"b":2}'
     first = await pipe.ask(operation)
     assert first.call_tool.result.contents[0].text == "3"
+    called = (await pipe.outcome()).event.tool_called
+    assert (called.tool_name, called.result) == ("add", first.call_tool.result)
     assert await pipe.ask(operation) == first  # a repeat, from the record
     assert (await pipe.ask(reading(request_id=3))).WhichOneof("kind") == "get_state"
 

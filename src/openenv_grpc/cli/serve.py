@@ -28,8 +28,8 @@ def serve(
         list[str],
         typer.Argument(
             metavar="TARGET",
-            help="An installed environment's name, a folder with openenv.yaml, or module:Class. "
-            "With several, the first is the default.",
+            help="An installed environment's name, a folder with openenv.yaml, module:Class, or "
+            "gym:ID of Gymnasium. With several, the first is the default.",
             show_default=False,
         ),
     ],

@@ -23,12 +23,12 @@ from openenv_grpc.errors import (
     SessionClosedError,
     UnavailableError,
 )
-from openenv_grpc.stream import varint
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import budgets, status
+from openenv_grpc.wire.varints import varint
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -78,7 +78,9 @@ class ConnectSession:
         self.lost: OpenEnvError | None = None
         link.add(self)
 
-    async def open(self, environment: str, *, snapshot_id: str = "") -> None:
+    async def open(
+        self, environment: str, *, snapshot_id: str = "", group: operations.Group | None = None
+    ) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
         features = self._link.limits.features
         offered = AGENT_ACCESS in features
@@ -91,6 +93,7 @@ class ConnectSession:
             progress=self._listening.progress,
             events=self._listening.events,
             snapshot_id=snapshot_id,
+            group=group if QUEUE in features else None,
         )
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open

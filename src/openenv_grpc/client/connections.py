@@ -12,6 +12,7 @@ from openenv_grpc.client.events import Audience
 from openenv_grpc.client.grpc_transport import GrpcTransport
 from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
+from openenv_grpc.client.operations import Group
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.transport import ConnectionOptions
@@ -96,11 +97,12 @@ async def open_session(
     queue_timeout_s: float,
     audience: Audience,
     snapshot_id: str,
+    group: Group | None = None,
 ) -> RemoteSession:
     """Opens a session on a server, over the connection that this process has to it if it has one.
 
     Where the server can, the session outlives the loss of its connection by the window, and waits
-    for a slot if there is none.
+    for a slot if there is none, with all of its `group` if it is of one.
 
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
@@ -137,7 +139,7 @@ async def open_session(
         await shared.leave()
         raise
     try:
-        await session.open(environment, snapshot_id=snapshot_id)
+        await session.open(environment, snapshot_id=snapshot_id, group=group)
     except BaseException:
         await session.abandon()
         raise

@@ -16,6 +16,7 @@ from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
+from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
@@ -424,7 +425,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 await last.close()  # only now, so that a connection that still stands is kept
             return session
 
-    async def _dial(self) -> RemoteSession:
+    async def _dial(self, group: Group | None = None) -> RemoteSession:
         target = await self._located()
         opening = connections.open_session(
             target,
@@ -436,6 +437,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             queue_timeout_s=self._queue_timeout_s,
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
+            group=group,
         )
         return await traced(opening, target=target, environment=self._environment)
 

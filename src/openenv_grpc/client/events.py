@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled:
-    """Somebody called a tool of the session: its agent, in all likelihood."""
+    """An agent called a tool of the session, by MCP or `ToolService`."""
 
     tool_name: str
     arguments: dict[str, JsonValue] = field(default_factory=dict)

@@ -55,6 +55,7 @@ class GrpcTransport:
         """See `Transport`."""
         self._call.cancel()
         await self._channel.close()
+        del self._call, self._channel  # the socket lives as long as anything refers to them
 
 
 def open_channel(target: Target, options: ConnectionOptions) -> grpc.aio.Channel:

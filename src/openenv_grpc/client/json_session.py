@@ -65,7 +65,7 @@ class JsonSession:
     ) -> None:
         self._socket = socket
         self._target = target
-        self._limits = TimeLimits(message_timeout_s)
+        self.limits = TimeLimits(message_timeout_s)
         self._waiting: deque[Waiting] = deque()
         self._frames: asyncio.Queue[str] = asyncio.Queue()
         self._last_rpc_id = 0
@@ -162,7 +162,7 @@ class JsonSession:
         if self.lost is None:
             self._frames.put_nowait('{"type":"close"}')
             # The server closes the socket when the environment is closed and its slot is free.
-            await asyncio.wait((self._reader,), timeout=self._limits.close_s)
+            await asyncio.wait((self._reader,), timeout=self.limits.close_s)
         self._lose(SessionClosedError("the session was closed"))
         self._reader.cancel()
         await asyncio.wait((self._reader, self._writer))
@@ -185,7 +185,7 @@ class JsonSession:
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self._frames.put_nowait(frame)
-        limit_s = self._limits.other_s if timeout_s is None else timeout_s
+        limit_s = self.limits.other_s if timeout_s is None else timeout_s
         answer = await answer_within(waiting, limit_s, what=what)
         data = answer.get("data")
         if answer.get("type") != kind or not isinstance(data, dict):

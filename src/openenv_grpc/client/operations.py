@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from openenv_grpc.client.agent_access import AgentAccess
@@ -22,6 +25,14 @@ Observed = session_pb2.StepResult | session_pb2.ResetEpisodeResult
 _INT64 = range(-(2**63), 2**63)
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sessions of one stream that get their slots together: none does before all can."""
+
+    size: int
+    name: str = field(default_factory=partial(secrets.token_hex, 8))
+
+
 def open_session(
     environment: str,
     *,
@@ -32,16 +43,20 @@ def open_session(
     progress: bool = False,
     events: bool = False,
     snapshot_id: str = "",
+    group: Group | None = None,
 ) -> session_pb2.Operation:
     """Makes an `open`, of a session that outlives its stream if there is a window.
 
-    With a `queue_timeout_s` it may wait for a slot, and asks to be told where it stands.
+    With a `queue_timeout_s` it may wait for a slot, and asks to be told where it stands. Opens of
+    one `group` get their slots together.
     """
     operation = session_pb2.Operation()
     operation.open.progress, operation.open.events = progress, events
     operation.open.environment = environment
     operation.open.agent_access = agent_access
     operation.open.snapshot_id = snapshot_id
+    if group is not None:
+        operation.open.group, operation.open.group_size = group.name, group.size
     if resume_window_s is not None:
         operation.open.resume_key = resume_key
         durations.fill_duration(operation.open.resume_window, resume_window_s)

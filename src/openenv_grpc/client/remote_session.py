@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
@@ -62,6 +63,11 @@ class RemoteSession(Protocol):
     `truncated`, `info` and, if there is some, `metadata`. Every call has a limit, and raises an
     `OpenEnvError` of one kind or another.
     """
+
+    @property
+    def limits(self) -> TimeLimits:
+        """How long answers are waited for."""
+        ...
 
     @property
     def lost(self) -> OpenEnvError | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import Evaluation, Place, RemoteSession
+from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.tools import Tool
@@ -25,6 +26,11 @@ class TracedSession:
 
     def _span(self, call: str) -> AbstractContextManager[None]:
         return self._tracing.calling(f"openenv {call}", self._facts)
+
+    @property
+    def limits(self) -> TimeLimits:
+        """See `RemoteSession`."""
+        return self._session.limits
 
     @property
     def lost(self) -> OpenEnvError | None:

@@ -73,7 +73,6 @@ class VectorEnvClient:
         self.autoreset = Autoreset.read(autoreset)
         self._sessions = VectorSessions(base_url, **connection)
         self._masks_errors = errors == "mask"
-        self._message_timeout_s = connection.get("message_timeout_s", 60.0)
         self._seats = [Seat(index) for index in range(num_envs)]
         self._stack = batches.Stack(reuse=not copy)
         self._ready: deque[Arrival] = deque()
@@ -82,6 +81,7 @@ class VectorEnvClient:
         self._waiter: asyncio.Future[None] | None = None
         self._reopening: set[asyncio.Task[None]] = set()
         self._connected = False
+        self._limit_s = 0.0  # for an answer, by the caller's word or the environments'
 
     def sync(self) -> SyncVectorEnvClient:
         """Returns the same client with methods that block."""
@@ -92,13 +92,15 @@ class VectorEnvClient:
 
         Raises:
             UnavailableError: the server cannot be reached.
-            SessionCapacityError: it has not as many free slots.
+            InvalidRequestError: it never has as many slots.
+            SessionCapacityError: it had not as many free ones within `queue_timeout_s`.
         """
         if not self._connected:
             for seat, session in zip(
                 self._seats, await self._sessions.open(self.num_envs), strict=True
             ):
                 seat.session = session
+                self._limit_s = max(self._limit_s, session.limits.other_s)
             self._connected = True
         return self
 
@@ -307,7 +309,7 @@ class VectorEnvClient:
         if len(self._ready) < count:
             loop = asyncio.get_running_loop()
             self._wanted, self._waiter = count, loop.create_future()
-            timer = loop.call_later(self._message_timeout_s, self._expire)
+            timer = loop.call_later(self._limit_s, self._expire)
             try:
                 await self._waiter
             finally:
@@ -317,7 +319,7 @@ class VectorEnvClient:
 
     def _expire(self) -> None:
         for turn in list(self._turns.values()):
-            turn.fail(no_answer("the step or reset", self._message_timeout_s))
+            turn.fail(no_answer("the step or reset", self._limit_s))
 
     async def _settle(self) -> None:
         """Waits for what is under way, and drops it."""

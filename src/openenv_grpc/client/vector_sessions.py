@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.generic_client import GenericEnvClient
+from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import RemoteSession
 
@@ -16,7 +17,7 @@ class ConnectionArguments(TypedDict, total=False):
     """What `EnvClient` takes beside its URL."""
 
     connect_timeout_s: float
-    message_timeout_s: float
+    message_timeout_s: float | None
     max_message_size_mb: float
     websocket_ping_interval_s: float | None
     websocket_ping_timeout_s: float | None
@@ -24,6 +25,8 @@ class ConnectionArguments(TypedDict, total=False):
     headers: Mapping[str, str] | None
     environment: str
     resume_window_s: float | None
+    queue_timeout_s: float
+    snapshot_id: str
     token: str | None
     tls_ca: FilePath | None
     tls_cert: FilePath | None
@@ -34,10 +37,13 @@ class VectorSessions(GenericEnvClient):
     """Opens sessions beside each other, on one connection."""
 
     async def open(self, count: int) -> list[RemoteSession]:
-        """Opens some; all or none. Raises the first error."""
+        """Opens some, which get their slots together: all or none. Raises the first error."""
         self._bind()
         await self._located()
-        opened = await asyncio.gather(*(self._dial() for _ in range(count)), return_exceptions=True)
+        group = Group(count) if count > 1 else None
+        opened = await asyncio.gather(
+            *(self._dial(group) for _ in range(count)), return_exceptions=True
+        )
         failed = [found for found in opened if isinstance(found, BaseException)]
         sessions = [found for found in opened if not isinstance(found, BaseException)]
         if failed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv_grpc.engine.clock import Timer
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import UnderWay
@@ -24,6 +25,8 @@ class Pending:
     """By the clock."""
     refused: OpenEnvError | None = None
     """Why it will not be done, told when its turn comes."""
+    witness: Witness | None = None
+    """Who tells of it, where somebody watches."""
     answered: bool = False
     """Whether the reply is out; the call may still run on."""
     task: asyncio.Task[Any] | None = None

@@ -8,25 +8,21 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from openenv_grpc.engine import verdicts
-from openenv_grpc.engine.clock import Clock
-from openenv_grpc.engine.housing import House
+from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome
-from openenv_grpc.engine.registry import EngineSettings, RegisteredEnvironment
+from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.saving import restoring, saving
-from openenv_grpc.engine.snapshots import Snapshot, Snapshots
+from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
-from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.turns import Turns
-from openenv_grpc.engine.witnessing import witnessed
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.events import Fact, log_event
-from openenv_grpc.metrics import Metrics
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
     CancelEffect,
@@ -42,59 +38,6 @@ logger = logging.getLogger(__name__)
 OnLost = Callable[[SessionPort, OpenEnvError], None]
 Used = Callable[[Pending, Operation, Outcome | BaseException], None]
 """Called with what came of using the environment."""
-
-
-class Home(Protocol):
-    """What a session needs of who keeps it."""
-
-    @property
-    def settings(self) -> EngineSettings:
-        """How sessions are run."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """Tells the time and wakes up."""
-        ...
-
-    @property
-    def metrics(self) -> Metrics:
-        """What is counted."""
-        ...
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """What sessions have saved."""
-        ...
-
-    @property
-    def draining(self) -> bool:
-        """Whether no episode may be started."""
-        ...
-
-    def house(self, session: Session) -> House:
-        """Returns where the session's environment will live."""
-        ...
-
-    def spans_of(self, session: Session) -> OperationSpans | None:
-        """Returns what makes spans of its operations; `None` if nothing is traced."""
-        ...
-
-    def take_worker(self, session: Session) -> Worker:
-        """Returns where the session's blocking calls run."""
-        ...
-
-    def free_worker(self, session: Session, worker: Worker) -> None:
-        """Takes a worker back."""
-        ...
-
-    def watch_idle(self, session: Session) -> None:
-        """Ends a session once it idles for too long."""
-        ...
-
-    def gone(self, session: Session, *, stuck_on: Worker | None) -> None:
-        """Notes that a session has ended, though a call of it may still run on a worker."""
-        ...
 
 
 class Session:
@@ -196,9 +139,10 @@ class Session:
         refused = verdicts.on_arrival(operation) or verdicts.forbidden(
             operation, self.spec, draining=self._home.draining
         )
-        if self.watch is not None and _is_an_agents(operation):
-            deliver = witnessed(operation, deliver, self.watch.codec, self._tell)
-        self._turns.add(operation, deliver, refused)
+        witness = None
+        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
+            witness = Witness(operation, self.watch.codec, self._tell)
+        self._turns.add(operation, deliver, refused, witness)
 
     def _tell(self, event: bytes) -> None:
         if self.watch is not None:  # whoever watches by now
@@ -518,8 +462,3 @@ class Session:
     ) -> None:
         told: dict[str, Fact] = {"session_id": self.id, "environment": self.spec.name, **facts}
         log_event(logger, level, event, told, error=error)
-
-
-def _is_an_agents(operation: Operation) -> bool:
-    """Tells whether an operation is an agent's call of a tool; a trainer's own is numbered."""
-    return operation.kind is Kind.CALL_TOOL and operation.request_id is None

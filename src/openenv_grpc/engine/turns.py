@@ -13,6 +13,7 @@ from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.engine.traced import OperationSpans
+from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
@@ -101,12 +102,16 @@ class Turns:
         return True
 
     def add(
-        self, operation: Operation, deliver: Deliver, refused: OpenEnvError | None = None
+        self,
+        operation: Operation,
+        deliver: Deliver,
+        refused: OpenEnvError | None = None,
+        witness: Witness | None = None,
     ) -> None:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self.in_flight += 1
-        pending = Pending(operation, deliver, self._clock.time(), refused)
+        pending = Pending(operation, deliver, self._clock.time(), refused, witness)
         if self._spans is not None:
             pending.span = self._spans.start(operation)
         if operation.timeout_s is not None and refused is None:
@@ -175,10 +180,14 @@ class Turns:
             self._counted.errors[error.reason] += 1
         if pending.span is not None:
             pending.span.end(error)
+        if pending.witness is not None:
+            content = pending.witness.answer(content)
         reply = Reply(operation, content, error)
         for repeat, deliver_repeat in self.ledger.finish(reply):
             deliver_repeat(Reply(repeat, content, error))
         deliver(reply)
+        if pending.witness is not None:
+            pending.witness.tell()
 
     def fail(self, pending: Pending, error: OpenEnvError) -> None:
         """Delivers an error."""

@@ -10,9 +10,7 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import (
     Codec,
-    Deliver,
     Operation,
-    Reply,
     ResetArguments,
     Result,
     StepArguments,
@@ -82,21 +80,28 @@ class WitnessedCodec:
         return b"".join((_SIZE.pack(len(content)), content, event))
 
 
-def witnessed(
-    operation: Operation, deliver: Deliver, events: EventCodec, tell: Callable[[bytes], None]
-) -> Deliver:
-    """Has the event of a tool call written with its answer; returns what takes both apart."""
-    codec = operation.codec
-    operation.codec = WitnessedCodec(codec, events)
+class Witness:
+    """Has the event of a tool call written with its answer, takes both apart, and tells it."""
 
-    def deliver_both(reply: Reply) -> None:
-        operation.codec = codec
-        content, event = _apart(reply.content)
-        deliver(Reply(reply.operation, content, reply.error))
-        if event:
-            tell(event)
+    def __init__(
+        self, operation: Operation, events: EventCodec, tell: Callable[[bytes], None]
+    ) -> None:
+        self._operation = operation
+        self._codec = operation.codec
+        self._tell = tell
+        self._event = b""
+        operation.codec = WitnessedCodec(operation.codec, events)
 
-    return deliver_both
+    def answer(self, joined: bytes) -> bytes:
+        """Returns what the call's door is answered, and keeps the event."""
+        self._operation.codec = self._codec
+        content, self._event = _apart(joined)
+        return content
+
+    def tell(self) -> None:
+        """Tells the event."""
+        if self._event:
+            self._tell(self._event)
 
 
 def _apart(joined: bytes) -> tuple[bytes, bytes]:

@@ -7,7 +7,7 @@ from openenv_grpc.stream.limits import (
     Duplex,
     StreamLimits,
 )
-from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "digest",
     "frame",
     "serve_stream",
-    "varint",
 ]

@@ -5,24 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from openenv_grpc.wire.varints import varint
+
 COALESCED_BYTES = 256 * 2**10
 """Where a joined message stops. A larger piece goes alone."""
 
-
-def varint(number: int) -> bytes:
-    """Writes a protobuf varint; negative numbers take ten bytes, as protobuf has it."""
-    if 0 <= number < 0x80:
-        return _SMALL[number]
-    number &= 0xFFFF_FFFF_FFFF_FFFF
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_SMALL = tuple(bytes([number]) for number in range(0x80))
 
 _PIECE = b"\x12"  # field 2, length-delimited: `operations` of a request, `outcomes` of a response
 

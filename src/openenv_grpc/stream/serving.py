@@ -38,10 +38,11 @@ from openenv_grpc.stream.limits import (
     Duplex,
     StreamLimits,
 )
-from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
+from openenv_grpc.wire.varints import varint
 
 FEATURES = (
     "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",

@@ -8,8 +8,9 @@ from functools import partial
 
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.sessions import SessionHost, SessionPort, Watch
-from openenv_grpc.stream.outbox import Outbox, frame, varint
+from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.wire import events
+from openenv_grpc.wire.varints import varint
 
 logger = logging.getLogger(__name__)
 

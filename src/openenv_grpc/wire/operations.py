@@ -26,7 +26,7 @@ from openenv_grpc.sessions import QueuePlace
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
-from openenv_grpc.wire import payloads, status
+from openenv_grpc.wire import large, payloads, status
 from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.durations import fill_duration
 from openenv_grpc.wire.tool_messages import fill_result, read_call, write_tool
@@ -97,15 +97,16 @@ class ConnectCodec(ProtoCodec):
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes the outcome of an operation that went well."""
         outcome = session_pb2.Outcome()
+        apart: large.Apart = []
         if operation.request_id:
             outcome.request_id = operation.request_id
         match result:
             case Observed() if isinstance(operation.payload, session_pb2.Step):
-                fill_observed(outcome.step, result)
+                fill_observed(outcome.step, result, apart)
                 if result.rewards:
                     outcome.step.rewards.update(result.rewards)
             case Observed():
-                fill_observed(outcome.reset_episode, result)
+                fill_observed(outcome.reset_episode, result, apart)
                 outcome.reset_episode.episode_id = result.episode_id or ""
             case StateRead():
                 fill_state(outcome.get_state, result)
@@ -130,6 +131,9 @@ class ConnectCodec(ProtoCodec):
                 fill_result(outcome.call_tool.result, result)
             case _:
                 raise InternalError(f"a stream has no outcome for {type(result).__name__}")
+        if apart:
+            arm = "step" if outcome.HasField("step") else "reset_episode"
+            return large.serialize(outcome, arm, apart)
         return outcome.SerializeToString()
 
     def write_error(
@@ -217,9 +221,12 @@ def fill_opened(
         message.agent_access.SetInParent()
 
 
-def fill_observed(message: _Observation, result: Observed) -> None:
-    """Fills observation, reward and end."""
-    payloads.encode_payload(message.observation, model_fields(result.observation, beside=BESIDE))
+def fill_observed(
+    message: _Observation, result: Observed, apart: large.Apart | None = None
+) -> None:
+    """Fills observation, reward and end; for `apart` see `encode_payload`."""
+    fields = model_fields(result.observation, beside=BESIDE)
+    payloads.encode_payload(message.observation, fields, apart=apart)
     fill_verdict(message, result)
 
 

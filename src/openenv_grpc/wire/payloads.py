@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from openenv_grpc.errors import (
@@ -14,7 +16,10 @@ from openenv_grpc.errors import (
 from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
-from openenv_grpc.wire import tensors
+from openenv_grpc.wire import large, tensors
+
+Attach = Callable[[str, Any], None]
+"""Puts an array or bytes beside the JSON, by their pointer."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
@@ -22,14 +27,18 @@ _BYTES = (bytes, bytearray)
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
-def encode_payload(message: payload_pb2.Payload, value: object) -> None:
+def encode_payload(
+    message: payload_pb2.Payload, value: object, *, apart: large.Apart | None = None
+) -> None:
     """Fills a payload in place. Arrays and bytes go beside the JSON, never into it.
+
+    Where `apart` is given the large ones go there instead, for `large.serialize`.
 
     Raises:
         UnserializableResultError: the value holds something that JSON cannot carry.
     """
     try:
-        value = _lift(value, "", message)
+        value = _lift(value, "", partial(_attach, message, apart))
     except RecursionError as error:
         raise UnserializableResultError(
             "the value is nested too deeply, or holds itself", effect=Effect.DONE
@@ -37,7 +46,18 @@ def encode_payload(message: payload_pb2.Payload, value: object) -> None:
     message.json = dump_json(value, non_finite="strings").decode()
 
 
-def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
+def _attach(
+    message: payload_pb2.Payload, apart: large.Apart | None, pointer: str, value: Any
+) -> None:
+    if apart is not None and tensors.size_bytes(value) >= large.LARGE_BYTES:
+        apart.append((pointer, value))
+        return
+    attachment = message.attachments.add()
+    attachment.pointer = pointer
+    tensors.encode_tensor(attachment.tensor, value)
+
+
+def _lift(value: Any, pointer: str, attach: Attach) -> Any:
     """Returns the value with `None` for arrays and bytes, which become attachments.
 
     What holds none is returned as it is, not copied: that is nearly all.
@@ -45,13 +65,11 @@ def _lift(value: Any, pointer: str, message: payload_pb2.Payload) -> Any:
     if _is_flat(value):
         return value
     if isinstance(value, dict):
-        return _lift_items(value, value.items(), pointer, message)
+        return _lift_items(value, value.items(), pointer, attach)
     if isinstance(value, _LISTS):
-        return _lift_items(value, enumerate(value), pointer, message)
+        return _lift_items(value, enumerate(value), pointer, attach)
     if isinstance(value, _BYTES) or tensors.is_array(value):
-        attachment = message.attachments.add()
-        attachment.pointer = pointer
-        tensors.encode_tensor(attachment.tensor, value)
+        attach(pointer, value)
         return None
     return value
 
@@ -63,12 +81,12 @@ def _is_flat(value: object) -> bool:
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-def _lift_items(container: Any, items: Any, pointer: str, message: payload_pb2.Payload) -> Any:
+def _lift_items(container: Any, items: Any, pointer: str, attach: Attach) -> Any:
     lifted = container
     for key, value in items:
         if type(value) in _SCALARS or _is_flat(value):
             continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}/{_part(key)}", message)
+        changed = _lift(value, f"{pointer}/{_part(key)}", attach)
         if changed is value:
             continue
         if lifted is container:

@@ -13,6 +13,7 @@ from openenv_grpc.v1 import tensor_pb2
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_BYTES = (bytes, bytearray)
 RAW = tensor_pb2.DATA_TYPE_RAW
 
 _NAMES = {
@@ -51,17 +52,41 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    if isinstance(value, bytes | bytearray):
+    describe_tensor(message, value)
+    if isinstance(value, _BYTES):
+        message.data = bytes(value)
+    else:
+        message.data = _little(value).tobytes()
+
+
+def describe_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
+    """Fills a tensor's type and shape."""
+    if isinstance(value, _BYTES):
         message.data_type = RAW
         message.shape.append(len(value))
-        message.data = bytes(value)
         return
-    dtype = value.dtype
-    message.data_type = _TYPES[dtype.name] if (known := _data_type(dtype)) is None else known
+    known = _data_type(value.dtype)
+    message.data_type = _TYPES[value.dtype.name] if known is None else known
     message.shape.extend(value.shape)
-    if dtype.byteorder == ">" or (sys.byteorder == "big" and dtype.byteorder == "="):
-        value = value.astype(dtype.newbyteorder("<"))
-    message.data = value.tobytes()
+
+
+def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
+    """Returns how many bytes a tensor's elements have."""
+    return len(value) if isinstance(value, _BYTES) else value.nbytes
+
+
+def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
+    """Returns the bytes of a tensor's elements, not copied if they lie in that order."""
+    if isinstance(value, _BYTES):
+        return value
+    return _little(value).ravel().view("uint8").data
+
+
+def _little(value: NDArray[Any]) -> NDArray[Any]:
+    order = value.dtype.byteorder
+    if order == ">" or (sys.byteorder == "big" and order == "="):
+        return value.astype(value.dtype.newbyteorder("<"))
+    return value
 
 
 def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:

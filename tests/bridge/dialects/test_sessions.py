@@ -13,7 +13,7 @@ from openenv_grpc.access import Agent, Trainer
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.errors import SessionNotFoundError
 from tests.bridge.conftest import no_sessions
-from tests.bridge.mcp.clients import COUNTDOWN, TOOLBOX
+from tests.bridge.dialects.clients import COUNTDOWN, TOOLBOX
 
 
 class Clock:

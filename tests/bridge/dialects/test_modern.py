@@ -13,7 +13,7 @@ import pytest
 
 from openenv_grpc.types import ServerMode
 from tests.bridge.conftest import Serve
-from tests.bridge.mcp.clients import (
+from tests.bridge.dialects.clients import (
     BOTH,
     COUNTDOWN,
     LONELY,
@@ -23,7 +23,7 @@ from tests.bridge.mcp.clients import (
     Client,
     events_of,
 )
-from tests.bridge.mcp.test_legacy import LIBRARY
+from tests.bridge.dialects.test_legacy import LIBRARY
 from tests.environments import AsyncSlow, Gates
 
 HANDLE = "openenv_session"

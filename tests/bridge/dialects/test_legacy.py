@@ -12,8 +12,8 @@ from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.errors import SessionClosedError
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from tests.bridge.conftest import Serve, no_sessions
+from tests.bridge.dialects.clients import COUNTDOWN, LONELY, TOOLBOX, Client
 from tests.bridge.gates import Gate
-from tests.bridge.mcp.clients import COUNTDOWN, LONELY, TOOLBOX, Client
 from tests.environments import Library, NotBuilt
 
 LIBRARY = EnvironmentDefinition(

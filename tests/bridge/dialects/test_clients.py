@@ -15,7 +15,7 @@ import pytest
 
 from openenv_grpc.targets import load
 from tests.bridge.conftest import Serve, Served
-from tests.bridge.mcp.clients import COUNTDOWN
+from tests.bridge.dialects.clients import COUNTDOWN
 from tests.bridge.vector_server import reference_python
 
 PLAY_BY_MCP1 = Path(__file__).with_name("play_by_mcp1.py")
