@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
-import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -38,7 +35,19 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["aiohttp", "mcp", "fastmcp", "numpy", "uvloop", "openenv_bridge"]
+    "module",
+    [
+        "aiohttp",
+        "mcp",
+        "fastmcp",
+        "numpy",
+        "uvloop",
+        "gymnasium",
+        "opentelemetry",
+        "openenv_bridge",
+        "openenv_grpc.engine",
+        "openenv_grpc.server",
+    ],  # fmt: skip
 )
 def test_importing_the_package_does_not_import(module: str) -> None:
     run = subprocess.run(
@@ -46,20 +55,3 @@ def test_importing_the_package_does_not_import(module: str) -> None:
     )
 
     assert module not in run.stdout.split()
-
-
-def test_importing_the_package_takes_under_three_tenths_of_a_second(tmp_path: Path) -> None:
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-c", "import openenv_grpc"]
-        subprocess.run(command, env=environment, timeout=60, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    # Compiled, as an installed package is.
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    seconds()
-
-    # Time of the processor, and the least of several: the machine is shared.
-    assert any(seconds() < 0.3 for _ in range(20))
