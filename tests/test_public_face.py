@@ -47,7 +47,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
         "openenv_bridge",
         "openenv_grpc.engine",
         "openenv_grpc.server",
-    ],  # fmt: skip
+    ],
 )
 def test_importing_the_package_does_not_import(module: str) -> None:
     run = subprocess.run(
