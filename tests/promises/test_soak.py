@@ -18,7 +18,7 @@ from grpc.aio import AioRpcError
 
 from openenv_grpc.client import EnvClient
 from openenv_grpc.client.administration import administer
-from openenv_grpc.errors import OpenEnvError, UnavailableError
+from openenv_grpc.errors import OpenEnvError, SessionClosedError, UnavailableError
 from openenv_grpc.types import State
 from tests.exactly_once.counting import Tally, Token
 from tests.exactly_once.proxy import Proxy, proxied
@@ -27,7 +27,9 @@ from tests.served_process import ServedProcess, start_server
 MINUTES = "SOAK_MINUTES"
 """Variable with the length of the test."""
 SESSIONS = 200
-WARM_UP_S = 30
+WARM_UP_S = 60
+WINDOW_S = 20
+"""Enough for a client to come back. As long are records kept of sessions that have ended."""
 SETTLE_S = 120
 ENVIRONMENTS = ("Witness", "IsolatedWitness")
 SHARE_ISOLATED = 0.1  # since a process is started for each
@@ -103,8 +105,7 @@ class Crowd:
 
     async def _live(self, number: int) -> None:
         while time.monotonic() < self._end:
-            with contextlib.suppress(UnavailableError):  # cut before there was a session
-                await self._session(number)
+            await self._session(number)
 
     async def _session(self, number: int) -> None:
         source = self._random
@@ -112,12 +113,17 @@ class Crowd:
         client = CountingClient(
             f"{door}://127.0.0.1:{self._proxies[door].port}",
             environment=ENVIRONMENTS[source.random() < SHARE_ISOLATED],
-            resume_window_s=source.choice((0, 1, 60)),
+            resume_window_s=source.choice((0, 1, WINDOW_S)),
             headers={"x-link": str(number % 16)},
         )
-        await client.connect()
+        try:
+            await client.connect()
+        except (UnavailableError, SessionClosedError):  # cut or killed before it was there
+            self.done["not opened"] += 1
+            await client.close()
+            return
         self.done["sessions"] += 1
-        kept_by_window = client._resume_window_s == 60
+        kept_by_window = client._resume_window_s == WINDOW_S
         try:
             first = (await client.reset()).observation
             for asked in range(1, source.randrange(2, 20)):
@@ -137,6 +143,7 @@ class Crowd:
 
 async def settled(served: ServedProcess) -> Usage:
     """Waits until the server has no sessions, and what it has besides memory stays as it is."""
+    await asyncio.sleep(WINDOW_S)
     same, last, left = 0, usage(served), []
     async with administer(f"grpc://{served.address('grpc')}", timeout_s=2 * SETTLE_S) as operator:
         try:
