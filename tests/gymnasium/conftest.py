@@ -42,7 +42,7 @@ def served(*definitions: EnvironmentDefinition) -> Iterator[dict[str, str]]:
         loop.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cart_pole() -> Iterator[dict[str, str]]:
     """A server of CartPole-v1."""
     with served(gymnasium_environment("CartPole-v1")) as urls:

@@ -24,6 +24,7 @@ Attach = Callable[[str, Any], None]
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
 _BYTES = (bytes, bytearray)
+_PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -149,6 +150,10 @@ def _insert(value: JsonValue, attachment: payload_pb2.Attachment) -> JsonValue:
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
+    field = pointer[1:]
+    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+        value[field] = content  # a field of the whole, as nearly all are
+        return value
     *path, last = _parts(pointer)
     container = value
     for part in path:
