@@ -59,7 +59,7 @@ def served(target: str) -> Iterator[Served]:
         thread.join(timeout=20)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def echo() -> Iterator[Served]:
     with served("echo_env") as where:
         yield where
