@@ -24,16 +24,33 @@ def test_help_names_the_commands_and_the_first_steps() -> None:
     shown = run("--help")
 
     assert shown.returncode == 0
-    for word in ("serve", "call", "info", "sessions", "drain", "openenv-grpc serve echo_env"):
+    for word in (
+        "serve",
+        "call",
+        "mcp",
+        "info",
+        "sessions",
+        "drain",
+        "openenv-grpc serve echo_env",
+    ):
         assert word in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["serve", "call", "info", "sessions", "drain"])
+@pytest.mark.parametrize("command", ["serve", "call", "mcp", "info", "sessions", "drain"])
 def test_every_command_has_help(command: str) -> None:
     shown = run(command, "--help")
 
     assert shown.returncode == 0
     assert shown.stdout.startswith("Usage:") or "Usage:" in shown.stdout
+
+
+def test_the_command_tree_loads_nothing_that_single_commands_need() -> None:
+    program = "import sys, openenv_grpc.cli.main; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    ).stdout.split()
+
+    assert {"aiohttp", "openenv_bridge", "openenv_grpc.engine", "numpy"}.isdisjoint(loaded)
 
 
 def test_help_is_quick() -> None:

@@ -11,15 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from openenv_grpc.cli.credentials import (
-    Credentials,
-    TlsCaOption,
-    TlsCertOption,
-    TlsKeyOption,
-    TokenFileOption,
-    TokenOption,
-    credentials,
-)
+from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
 from openenv_grpc.client.time_limits import MESSAGE_TIMEOUT_S
@@ -46,7 +39,9 @@ class What(enum.StrEnum):
     TOOL = "tool"
 
 
+@with_groups
 def call(
+    *,
     url: Annotated[
         str,
         typer.Argument(
@@ -89,11 +84,7 @@ def call(
             "take, else 60]",
         ),
     ] = None,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    tls_ca: TlsCaOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    by: CredentialOptions,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
@@ -109,7 +100,7 @@ def call(
         url=url,
         environment=env,
         timeout_s=timeout,
-        credentials=credentials(token, token_file, tls_ca, tls_cert, tls_key),
+        credentials=by.credentials(),
     )
     match what:
         case What.RESET:

@@ -7,20 +7,15 @@ from typing import Annotated
 
 import typer
 
-from openenv_grpc.cli.credentials import (
-    Credentials,
-    TlsCaOption,
-    TlsCertOption,
-    TlsKeyOption,
-    TokenFileOption,
-    TokenOption,
-    credentials,
-)
+from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 from openenv_grpc.cli.sessions import GrpcUrl
 
 
+@with_groups
 def drain(
+    *,
     url: GrpcUrl,
     limit: Annotated[
         float | None,
@@ -34,18 +29,14 @@ def drain(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for the server.")
     ] = 10.0,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    tls_ca: TlsCaOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    by: CredentialOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
 ) -> None:
     """Have a server refuse new sessions and episodes, and stop when those under way are over.
 
     Does not wait for that.
     """
-    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    given = by.credentials()
     count = asyncio.run(_drain(url, limit, timeout, given))
     show({"draining": True, "sessions": count}, as_json=as_json)
 

@@ -8,18 +8,14 @@ from typing import Annotated
 
 import typer
 
-from openenv_grpc.cli.credentials import (
-    TlsCaOption,
-    TlsCertOption,
-    TlsKeyOption,
-    TokenFileOption,
-    TokenOption,
-    credentials,
-)
+from openenv_grpc.cli.credentials import CredentialOptions
+from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 
 
+@with_groups
 def info(
+    *,
     url: Annotated[
         str,
         typer.Argument(
@@ -32,11 +28,7 @@ def info(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for the server.")
     ] = 10.0,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    tls_ca: TlsCaOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    by: CredentialOptions,
     schemas: Annotated[
         bool, typer.Option("--schemas", help="Print all of it, with whole JSON Schemas.")
     ] = False,
@@ -52,7 +44,7 @@ def info(
     from openenv_grpc.cli.summary import summary
     from openenv_grpc.client.catalog import describe
 
-    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    given = by.credentials()
     described = asyncio.run(describe(url, env, timeout_s=timeout, **given))
     for number, description in enumerate(described):
         told = {

@@ -13,18 +13,10 @@ from dataclasses import dataclass
 from typing import Annotated, BinaryIO
 from urllib.parse import urlsplit
 
-import aiohttp
 import typer
 
-from openenv_bridge.mcp.stdio import Relay
-from openenv_grpc.cli.credentials import (
-    TlsCaOption,
-    TlsCertOption,
-    TlsKeyOption,
-    TokenFileOption,
-    TokenOption,
-    credentials,
-)
+from openenv_grpc.cli.credentials import CredentialOptions
+from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.logs import LogFormat, LogLevel, configure_logs
 from openenv_grpc.client import GenericEnvClient
 from openenv_grpc.client.credentials import TlsFiles, request_headers, ssl_context, tls_files
@@ -50,7 +42,9 @@ class _Door:
     tls: TlsFiles
 
 
+@with_groups
 def mcp(
+    *,
     target: Annotated[
         str,
         typer.Argument(
@@ -65,11 +59,7 @@ def mcp(
             metavar="NAME", help="Environment of a server that has several.", show_default=False
         ),
     ] = "",
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    tls_ca: TlsCaOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    by: CredentialOptions,
     log_level: Annotated[LogLevel, typer.Option(help="What to log.")] = LogLevel.WARNING,
 ) -> None:
     """Speak MCP on standard input and output, for agents that start their servers themselves.
@@ -78,7 +68,7 @@ def mcp(
     environment prints, go to standard error.
     """
     configure_logs(log_level, LogFormat.TEXT)
-    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    given = by.credentials()
     tls = tls_files(None, given["tls_ca"], given["tls_cert"], given["tls_key"])
     with _own_output() as output:
         if "://" in target:
@@ -138,6 +128,11 @@ async def _asked(url: str, environment: str, token: str | None, tls: TlsFiles) -
 
 
 async def _relay(door: _Door, output: BinaryIO) -> None:
+    # Here, so that the other commands start without them.
+    import aiohttp
+
+    from openenv_bridge.mcp.stdio import Relay
+
     def write(content: bytes) -> None:
         output.write(content + b"\n")
         output.flush()

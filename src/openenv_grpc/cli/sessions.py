@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openenv_grpc.cli.credentials import (
-    Credentials,
-    TlsCaOption,
-    TlsCertOption,
-    TlsKeyOption,
-    TokenFileOption,
-    TokenOption,
-    credentials,
-)
+from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show, table
 
 if TYPE_CHECKING:
@@ -29,7 +22,9 @@ GrpcUrl = Annotated[
 COLUMNS = ("SESSION", "ENVIRONMENT", "STATE", "EPISODE", "AGE", "IDLE", "STEPS", "PEER")
 
 
+@with_groups
 def sessions(
+    *,
     url: GrpcUrl,
     close: Annotated[
         str | None,
@@ -40,17 +35,13 @@ def sessions(
     timeout: Annotated[
         float, typer.Option(min=0.001, metavar="SECONDS", help="How long to wait for the server.")
     ] = 10.0,
-    token: TokenOption = None,
-    token_file: TokenFileOption = None,
-    tls_ca: TlsCaOption = None,
-    tls_cert: TlsCertOption = None,
-    tls_key: TlsKeyOption = None,
+    by: CredentialOptions,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object a line, for scripts.")
     ] = False,
 ) -> None:
     """List the sessions of a server, oldest first, or end one."""
-    given = credentials(token, token_file, tls_ca, tls_cert, tls_key)
+    given = by.credentials()
     if close is not None:
         asyncio.run(_close(url, close, timeout, given))
         show({"closed": close}, as_json=as_json)

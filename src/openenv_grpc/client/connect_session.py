@@ -98,7 +98,8 @@ class ConnectSession:
         answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
         opened = answered.open
         self._id = opened.session_id
-        self.limits.budgets = budgets.read_budgets(opened.budgets)
+        told = budgets.read_budgets(opened.budgets)
+        self.limits = TimeLimits(self.limits.message_timeout_s, told)
         self._window_s = operations.granted_window_s(opened)
         if offered:
             self._agent_access = operations.agent_access(opened)

@@ -6,13 +6,13 @@ import asyncio
 import copy
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from types import TracebackType
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from pydantic import TypeAdapter
 
 from openenv_grpc.client import arguments, connections, parsing, providers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
@@ -31,7 +31,7 @@ ObsT = TypeVar("ObsT")
 StateT = TypeVar("StateT")
 
 
-class EnvClient(Generic[ActT, ObsT, StateT]):
+class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
     """Drives one session of an environment on a server.
 
     Derive one for an environment by naming its classes, or by the three hooks `_step_payload`,
@@ -344,23 +344,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         if self._provider is not None:
             await providers.stop(self._provider)
             self._provider = None
-
-    async def __aenter__(self) -> Self:
-        """Connects. Stops the provider if that fails, since nobody will leave the block."""
-        try:
-            return await self.connect()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes."""
-        await self.close()
 
     def __enter__(self) -> NoReturn:
         """Refuses a plain `with`. Raises `TypeError`."""

@@ -12,10 +12,10 @@ import sys
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.blocks import Block
 from openenv_grpc.client.events import Event
 from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
@@ -130,7 +130,7 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=background.begin_anew)
 
 
-class SyncEnvClient(Generic[ActT, ObsT, StateT]):
+class SyncEnvClient(Block, Generic[ActT, ObsT, StateT]):
     """A client whose methods block. See `EnvClient` for what they do and raise.
 
     It works from every thread, also from one whose event loop runs: that loop stands still while
@@ -207,23 +207,6 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     def close(self) -> None:
         """Ends everything."""
         background.run(self._client.close())
-
-    def __enter__(self) -> Self:
-        """Connects. Stops the provider if that fails, since nobody will leave the block."""
-        try:
-            return self.connect()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes."""
-        self.close()
 
     def __getattr__(self, name: str) -> Any:
         """Delegates what a subclass of the client has beyond the usual."""

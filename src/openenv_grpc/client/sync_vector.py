@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from openenv_grpc.client.blocks import Block
 from openenv_grpc.client.sync_client import background
 from openenv_grpc.client.vector_results import VectorStep
 from openenv_grpc.types import JsonValue
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openenv_grpc.client.vector_client import Seeds, VectorEnvClient
 
 
-class SyncVectorEnvClient:
+class SyncVectorEnvClient(Block):
     """A vector client whose methods block. See `VectorEnvClient` for what they do and raise."""
 
     def __init__(self, async_client: VectorEnvClient) -> None:
@@ -72,20 +72,3 @@ class SyncVectorEnvClient:
     def close(self) -> None:
         """Ends everything."""
         background.run(self._client.close())
-
-    def __enter__(self) -> Self:
-        """Connects. Stops the provider if that fails, since nobody will leave the block."""
-        try:
-            return self.connect()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes."""
-        self.close()

@@ -18,14 +18,27 @@ SLACK_S = 5.0
 for a server that is busy."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """The limits of one session, in seconds."""
+    """The limits of one session, in seconds. Each step asks, so they are worked out once."""
 
     message_timeout_s: float | None
     """What the client's user says, which goes before all else."""
     budgets: Budgets = field(default_factory=Budgets)
     """What the environment says, once that is known."""
+    other_s: float = field(init=False)
+    """For what takes no time itself, and may have to wait for a reset or step."""
+    _longest_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Works out what does not depend on the call."""
+        known = [each for each in (self.budgets.reset_s, self.budgets.step_s) if each is not None]
+        longest_s = max(known) + SLACK_S if known else 0.0
+        other_s = self.message_timeout_s
+        if other_s is None:
+            other_s = max(MESSAGE_TIMEOUT_S, longest_s)
+        object.__setattr__(self, "_longest_s", longest_s)
+        object.__setattr__(self, "other_s", other_s)
 
     def reset_s(self, ahead: int = 0) -> float:
         """For a reset, behind as many operations that have no answer yet."""
@@ -36,24 +49,12 @@ class TimeLimits:
         return self._limit(self.budgets.step_s, ahead)
 
     @property
-    def other_s(self) -> float:
-        """For what takes no time itself, and may have to wait for a reset or step."""
-        if self.message_timeout_s is not None:
-            return self.message_timeout_s
-        return max(MESSAGE_TIMEOUT_S, self._longest)
-
-    @property
     def close_s(self) -> float:
         """For a close."""
         budget_s = self.budgets.close_s
         return CLOSE_TIMEOUT_S if budget_s is None else max(CLOSE_TIMEOUT_S, budget_s + SLACK_S)
 
-    @property
-    def _longest(self) -> float:
-        known = [each for each in (self.budgets.reset_s, self.budgets.step_s) if each is not None]
-        return max(known) + SLACK_S if known else 0.0
-
     def _limit(self, budget_s: float | None, ahead: int) -> float:
         if self.message_timeout_s is None and budget_s is not None:
-            return budget_s + SLACK_S + ahead * self._longest
+            return budget_s + SLACK_S + ahead * self._longest_s
         return self.other_s

@@ -43,21 +43,6 @@ def read_tools(entries: JsonValue) -> list[Tool]:
         raise ProtocolViolationError("the server sent a list of tools that is none") from error
 
 
-def read_listing(observation: Mapping[str, JsonValue]) -> list[Tool]:
-    """Reads the tools from what a step answered.
-
-    Raises:
-        EnvironmentFailedError: they could not be listed, and the observation says why.
-        NotSupportedError: the environment took the action for something else.
-    """
-    metadata = observation.get("metadata") or {}
-    if "error" in metadata:
-        raise EnvironmentFailedError(f"the tools could not be listed: {metadata['error']}")
-    if "tools" not in observation:
-        raise NotSupportedError("the environment has no tools that a step could list")
-    return read_tools(observation["tools"])
-
-
 def read_result(name: str, result: JsonValue) -> JsonValue:
     """Returns what a tool answered: its data, or where there is none its content, if any.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
 from openenv_grpc.client import batches, parsing
+from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.remote_session import no_answer
 from openenv_grpc.client.seats import Arrival, Autoreset, Seat, Turn
 from openenv_grpc.client.sync_vector import SyncVectorEnvClient
@@ -20,7 +20,7 @@ from openenv_grpc.types import JsonValue
 Seeds = int | Sequence[int | None] | None
 
 
-class VectorEnvClient:
+class VectorEnvClient(AsyncBlock):
     """Drives `num_envs` sessions of an environment in one call each.
 
     ```python
@@ -206,23 +206,6 @@ class VectorEnvClient:
         self._connected = False
         await asyncio.gather(*(session.close() for session in sessions))
         await self._sessions.close()
-
-    async def __aenter__(self) -> Self:
-        """Connects. Stops the provider if that fails, since nobody will leave the block."""
-        try:
-            return await self.connect()
-        except BaseException:
-            await self.close()
-            raise
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Closes."""
-        await self.close()
 
     # What is asked
 

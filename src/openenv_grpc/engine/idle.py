@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from openenv_grpc.engine.clock import Clock, Timer
+from openenv_grpc.engine.alarm import NEVER, Alarm
+from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.session import Session
 from openenv_grpc.errors import SessionExpiredError
 
@@ -15,31 +16,20 @@ class IdleWatch:
     def __init__(self, clock: Clock, sessions: Callable[[], Iterable[Session]]) -> None:
         self._clock = clock
         self._sessions = sessions
-        self._timer: Timer | None = None
-        self._due = float("inf")
+        self._alarm = Alarm(clock, self._look)
 
     def watch(self, session: Session) -> None:
         """Watches a session from now on, if it has a limit."""
         if session.idle_timeout_s is not None:
-            self._wake_at(self._clock.time() + session.idle_timeout_s)
+            self._alarm.set(self._clock.time() + session.idle_timeout_s)
 
     def stop(self) -> None:
         """Watches no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wake_at(self, due: float) -> None:
-        if due >= self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._due = due
-        self._timer = self._clock.call_later(due - self._clock.time(), self._look)
+        self._alarm.stop()
 
     def _look(self) -> None:
-        self._timer, self._due = None, float("inf")
         now = self._clock.time()
-        next_due = float("inf")
+        next_due = NEVER
         for session in list(self._sessions()):
             limit_s = session.idle_timeout_s
             if limit_s is None or session.is_over or session.is_detached:
@@ -53,5 +43,4 @@ class IdleWatch:
                     SessionExpiredError(f"the session idled for {limit_s:g} seconds; open another"),
                     cause="idle",
                 )
-        if next_due < float("inf"):
-            self._wake_at(next_due)
+        self._alarm.set(next_due)

@@ -25,7 +25,7 @@ from openenv_grpc.errors import (
     ToolNotFoundError,
     UnserializableResultError,
 )
-from openenv_grpc.events import SESSION_ID, in_session, log_event
+from openenv_grpc.events import SESSION_ID, Fact, in_session, log_event
 from openenv_grpc.operations import Kind, Operation, Result
 
 logger = logging.getLogger(__name__)
@@ -99,13 +99,11 @@ class Performer:
         try:
             return operation.codec.write(operation, complete(value), self._spec)
         except UnserializableResultError as error:
-            logger.error(
-                "result cannot be sent session_id=%s environment=%s operation=%s type=%s: %s",
-                self._session_id,
-                self._spec.name,
-                operation.kind.value,
-                type(value).__name__,
-                error.message,
+            self._log(
+                "result cannot be sent",
+                operation=operation.kind.value,
+                type=type(value).__name__,
+                detail=error.message,
             )
             raise
         except OpenEnvError:
@@ -124,15 +122,7 @@ class Performer:
         if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
             return no_such_method(operation.payload.method)
         name = self._spec.name
-        log_event(
-            logger,
-            logging.ERROR,
-            "environment failed",
-            error=error,
-            session_id=self._session_id,
-            environment=name,
-            operation=operation.kind.value,
-        )
+        self._log("environment failed", error, operation=operation.kind.value)
         if self._redact_errors:
             return EnvironmentFailedError(
                 "the environment failed; the server's log tells how",
@@ -152,7 +142,7 @@ class Performer:
             try:
                 self.instance.close()
             except Exception as error:  # an environment may raise anything
-                self._log_failed_close(error)
+                self._log("environment failed to close", error)
 
     async def close_async(self) -> None:
         """Closes an environment whose `close` is awaited; what it raises is logged."""
@@ -162,14 +152,8 @@ class Performer:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # SystemExit would end the event loop
-            self._log_failed_close(error)
+            self._log("environment failed to close", error)
 
-    def _log_failed_close(self, error: BaseException) -> None:
-        log_event(
-            logger,
-            logging.ERROR,
-            "environment failed to close",
-            error=error,
-            session_id=self._session_id,
-            environment=self._spec.name,
-        )
+    def _log(self, event: str, error: BaseException | None = None, **facts: Fact) -> None:
+        told: dict[str, Fact] = {"session_id": self._session_id, "environment": self._spec.name}
+        log_event(logger, logging.ERROR, event, {**told, **facts}, error=error)

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from openenv_grpc.engine import capacity, verdicts
-from openenv_grpc.engine.clock import Clock, Timer
+from openenv_grpc.engine.alarm import NEVER, Alarm
+from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import Session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.events import log_event
 from openenv_grpc.sessions import QueuePlace, Wait
 
 logger = logging.getLogger(__name__)
 
-_NEVER = float("inf")
 _SHORTEST_LOOK_S = 0.05
 
 
@@ -43,9 +44,9 @@ class _Ticket:
     group: str
     size: int
     arrived_at: float
-    due: float = _NEVER
+    due: float = NEVER
     """When the wait ends."""
-    told_at: float = -_NEVER
+    told_at: float = -NEVER
     waits: dict[Session, Wait] = field(default_factory=dict)
     waiting: bool = True
 
@@ -75,8 +76,7 @@ class SlotQueue:
         self._forming: dict[_GroupKey, _Ticket] = {}  # groups that are not complete
         self._tickets: dict[Session, _Ticket] = {}
         self._advancing: set[str] = set()
-        self._timer: Timer | None = None
-        self._due = _NEVER
+        self._alarm = Alarm(clock, self._look)
 
     # Coming in
 
@@ -103,7 +103,7 @@ class SlotQueue:
         self._tickets[session] = ticket
         if len(ticket.waits) < ticket.size:
             self._forming[ticket.key] = ticket
-            self._wake_at(ticket.due)
+            self._alarm.set(ticket.due)
             return
         self._forming.pop(ticket.key, None)
         try:
@@ -153,10 +153,16 @@ class SlotQueue:
         self._queued[spec.name] += ticket.size
         self._make_room(spec, 0)
         if ticket.waiting:
-            logger.debug("openings queued environment=%s count=%d", spec.name, ticket.size)
+            log_event(
+                logger,
+                logging.DEBUG,
+                "openings queued",
+                environment=spec.name,
+                count=ticket.size,
+            )
             place = self._queued[spec.name] - ticket.size + 1
             self._tell(ticket, place)
-            self._wake_at(min(ticket.due, self._clock.time() + self._look_interval_s))
+            self._alarm.set(min(ticket.due, self._clock.time() + self._look_interval_s))
 
     def move(self, session: Session, wait: Wait, holder: Holder) -> None:
         """Has a session that waits keep its place although it is asked for elsewhere now."""
@@ -166,8 +172,8 @@ class SlotQueue:
         ticket.holder = holder
         if forming is not None:
             self._forming[ticket.key] = forming
-        ticket.told_at = -_NEVER
-        self._wake_at(self._clock.time())
+        ticket.told_at = -NEVER
+        self._alarm.set(self._clock.time())
 
     # Going on
 
@@ -193,8 +199,7 @@ class SlotQueue:
 
     def stop(self) -> None:
         """Looks no more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.stop()
 
     def _free(self, spec: EnvironmentSpec) -> int:
         return spec.session_limit - self._taken[spec.name]
@@ -236,7 +241,7 @@ class SlotQueue:
         ticket.waiting = False
         for session in ticket.waits:
             del self._tickets[session]
-        if ticket.told_at > -_NEVER:
+        if ticket.told_at > -NEVER:
             self._tell(ticket, 0)
         for session in ticket.waits:
             session.admit()
@@ -273,17 +278,8 @@ class SlotQueue:
         )
         return max(shortest, _SHORTEST_LOOK_S)
 
-    def _wake_at(self, due: float) -> None:
-        if due >= self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._due = due
-        self._timer = self._clock.call_later(due - self._clock.time(), self._look)
-
     def _look(self) -> None:
         """Ends waits that are over, makes room, tells places, and sees when to look again."""
-        self._timer, self._due = None, _NEVER
         now = self._clock.time()
         for ticket in dict.fromkeys(self._tickets.values()):
             if ticket.waiting and ticket.due <= now:
@@ -295,10 +291,10 @@ class SlotQueue:
                 self._make_room(spec, 0)
                 due = min(due, self._end_deadlocks(spec, now))
                 evictable_at = self._windows.evictable_at(spec.name)
-                due = min(due, evictable_at if evictable_at > now else _NEVER)
+                due = min(due, evictable_at if evictable_at > now else NEVER)
         self._tell_places(now)
         if self._tickets:
-            self._wake_at(min(due, min(ticket.due for ticket in self._tickets.values())))
+            self._alarm.set(min(due, min(ticket.due for ticket in self._tickets.values())))
 
     def _expire(self, ticket: _Ticket) -> None:
         spec, limit_s = ticket.spec, ticket.due - ticket.arrived_at
@@ -317,7 +313,7 @@ class SlotQueue:
         for ticket in self._lines[spec.name]:
             if ticket.holder is not None:
                 waiting[ticket.holder].append(ticket)
-        next_due = _NEVER
+        next_due = NEVER
         for holder, tickets in waiting.items():
             own = holder.held(spec.name)
             idle_since = [session.idle_since for session in own]
