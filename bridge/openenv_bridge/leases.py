@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from openenv_bridge.idling import MAX_IDLE_S, expire
 from openenv_bridge.jsonrpc import JSON_RPC_CODEC, ReplyTo
 from openenv_grpc.errors import (
     OpenEnvError,
     RequestConflictError,
     SessionClosedError,
-    SessionExpiredError,
     SessionNotFoundError,
 )
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, SessionState, ask
-
-MAX_IDLE_S = 3600.0
-"""How long a session may idle that no socket is attached to: its client may be gone for good."""
 
 OnLost = Callable[[OpenEnvError], None]
 
@@ -123,17 +120,10 @@ class Leases:
             if session_id in self._attached or idle_s is None or idle_s <= max_idle_s:
                 continue
             del self._leases[session_id]
-            try:
-                self._host.end_session(session_id, _expired(max_idle_s))
-            except SessionNotFoundError:
-                continue  # it has ended, and was forgotten here
+            expire(self._host, session_id, max_idle_s)
 
     def _lost(self, session: SessionPort, error: OpenEnvError) -> None:
         self._leases.pop(session.id, None)
         on_lost = self._attached.pop(session.id, None)
         if on_lost is not None:
             on_lost(error)
-
-
-def _expired(max_idle_s: float) -> SessionExpiredError:
-    return SessionExpiredError(f"the session idled for more than {max_idle_s:g} seconds")

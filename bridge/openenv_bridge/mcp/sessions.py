@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from openenv_bridge.idling import MAX_IDLE_S, expire
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.messages import LEGACY_VERSIONS, CallId
 from openenv_grpc.access import Agent, Principal
@@ -16,14 +17,10 @@ from openenv_grpc.errors import (
     OpenEnvError,
     Reason,
     SessionCapacityError,
-    SessionExpiredError,
     SessionNotFoundError,
 )
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, ask
-
-MAX_IDLE_S = 3600.0
-"""How long a session may idle: its client may be gone for good."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -171,7 +168,7 @@ class McpSessions:
             self._sessions.pop(session.id, None)
             if session.is_own:
                 self._forget(session.port)
-                self._expire(session.port, max_idle_s)
+                expire(self._host, session.port.id, max_idle_s)
 
     def spawn(self, task: asyncio.Task[None]) -> None:
         """Keeps what outlives the request that asked for it."""
@@ -197,13 +194,6 @@ class McpSessions:
                 await self.end(session)
                 return True
         return False
-
-    def _expire(self, port: SessionPort, max_idle_s: float) -> None:
-        error = SessionExpiredError(f"the session idled for more than {max_idle_s:g} seconds")
-        try:
-            self._host.end_session(port.id, error)
-        except SessionNotFoundError:
-            return  # it has ended, and was forgotten here
 
     def _lost(self, port: SessionPort, error: OpenEnvError) -> None:
         self._forget(port)
