@@ -12,6 +12,9 @@ HTTP_PORT ?= 8000
 # Handed to pytest by `make test`, and to the benchmark by `make bench`.
 TESTS ?=
 BENCH ?=
+# The revisions that `make bench-compare` compares: the second is the working tree if none is named.
+BASE ?=
+HEAD ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -84,6 +87,11 @@ conformance: install ## check MCP by its own conformance tool and by clients fro
 .PHONY: bench
 bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH)
+
+.PHONY: bench-compare
+bench-compare: install ## measure two revisions of ours (BASE=main, HEAD=, BENCH='--only shared')
+	@test -n "$(BASE)" || { echo "say what to compare with: make bench-compare BASE=main" >&2; exit 2; }
+	$(BIN)/python -m bench.compare $(BASE) $(if $(HEAD),--head $(HEAD)) $(BENCH)
 
 .PHONY: docs
 docs: $(STAMPS)/docs ## build the documentation into site/
