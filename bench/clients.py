@@ -44,4 +44,36 @@ def tuned() -> tuple[Any, LoopFactory]:
     return client_type, uvloop.new_event_loop
 
 
-CLIENTS = {"ours": ours, "reference": reference, "tuned": tuned}
+def ping_pong() -> tuple[Any, LoopFactory]:
+    """Returns what asks bare sockets."""
+    import uvloop
+
+    from bench.ping_pong import PingPongClient
+
+    return PingPongClient, uvloop.new_event_loop
+
+
+def dm_env_rpc() -> tuple[Any, LoopFactory]:
+    """Returns a client of dm_env_rpc, on uvloop as ours is."""
+    import uvloop
+
+    from bench.dm_env_rpc_client import DmEnvRpcClient
+
+    return DmEnvRpcClient, uvloop.new_event_loop
+
+
+def gymnasium() -> tuple[Any, LoopFactory]:
+    """Returns a class of Gymnasium: `AsyncVectorEnv` is its own client."""
+    from bench.gymnasium_environment import ArrayEnvironment
+
+    return ArrayEnvironment, None
+
+
+CLIENTS = {
+    "dm_env_rpc": dm_env_rpc,
+    "gymnasium": gymnasium,
+    "ours": ours,
+    "ping_pong": ping_pong,
+    "reference": reference,
+    "tuned": tuned,
+}

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from bench.fleet import Fleet
 from bench.processes import CHECKOUT, BenchError
 from bench.rows import Row
 from bench.runner import run_row, say
 from bench.scenarios import PROMISES
-from bench.selection import interruptible, select
+from bench.selection import INTERRUPTED, Interruptible, select
 from bench.spread import Result, Spread
 from bench.table import shown
 from bench.trees import commit_of, tree_of
@@ -34,13 +36,8 @@ def rows_of_ours() -> list[Row]:
                 seen = (side.server, side.client, side.door, side.mode or row.mode, row.sessions)
                 suffix = "" if side.label == "ours" else f" ({side.label})"
                 name = row.name.partition(", against")[0] + suffix
-                rows.setdefault(
-                    seen,
-                    Row(
-                        name=name, figure=row.figure, sides=(side, side), mode=row.mode,
-                        sessions=row.sessions, action=row.action, fresh=row.fresh,
-                    ),
-                )  # fmt: skip
+                sides = replace(side, label="head"), replace(side, label="base")
+                rows.setdefault(seen, replace(row, name=name, sides=sides))
     return list(rows.values())
 
 
@@ -51,7 +48,7 @@ def render(results: Sequence[Result], base: str, head: str) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for result in results:
-        if result.failed:
+        if result.ratio(0) is None:
             lines.append(f"| {result.row.name} | failed | | | | |")
             continue
         figure = result.row.figure
@@ -101,25 +98,28 @@ def main() -> None:
     given = parse()
     before = os.getloadavg()
     results: list[Result] = []
-    with interruptible(), ExitStack() as stack:
+    with Interruptible() as interruptible, ExitStack() as stack:
         say(f"laying out {given.base_name}")
         base_tree = stack.enter_context(tree_of(given.base_name))
         head_tree = stack.enter_context(tree_of(given.head_name)) if given.head else CHECKOUT
         base = stack.enter_context(Fleet(base_tree))
         head = stack.enter_context(Fleet(head_tree))
-        for row in given.rows:
+        for place, row in enumerate(given.rows):
+            for fleet in (base, head):
+                fleet.keep(given.rows[place:])
             result = Result(row=row)
             results.append(result)
             run_row(
-                result, [head.measure, base.measure], list(row.sides),
-                rounds=given.rounds, seconds=given.seconds,
-            )  # fmt: skip
-    done = [result for result in results if result.rounds or result.failed]
+                result, [head.measure, base.measure], rounds=given.rounds, seconds=given.seconds
+            )
+    done = [result for result in results if result.rounds]
     print(render(done, given.base_name, given.head_name))
     print(
         f"\n{given.rounds} rounds of {given.seconds:g} s; load average {before[0]:.1f} before, "
         f"{os.getloadavg()[0]:.1f} after. Medians; ratios round by round, above 1 is better."
     )
+    if interruptible.happened:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

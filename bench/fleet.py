@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,12 @@ class Fleet:
             for _, owner in (*self._servers.values(), *self._loads.values()):
                 stack.push(owner)
 
+    def keep(self, rows: Iterable[Row]) -> None:
+        """Ends the servers that no row of these needs."""
+        needed = {side.server for row in rows for side in row.sides}
+        for spec in [spec for spec in self._servers if spec not in needed]:
+            self._servers.pop(spec)[1].close()
+
     def measure(self, row: Row, side: Side, seconds: float) -> Measured:
         """Measures one side of a row once.
 
@@ -45,8 +52,10 @@ class Fleet:
         if row.mode == "start":
             with serving(side.server, self._tree) as server:
                 return {"start_s": server.start_s}
-        if not row.fresh or side.door is Door.NONE:
-            return self._run(row, side, self._server(side), seconds)
+        if side.door is Door.NONE:
+            return self._run(row, side, None, seconds)
+        if not row.fresh:
+            return self._run(row, side, self.server(side), seconds)
         # A server that had sessions before reuses their memory.
         with serving(side.server, self._tree) as server:
             return self._run(row, side, server, seconds)
@@ -60,19 +69,24 @@ class Fleet:
             seconds=seconds,
             action=row.action,
             size_bytes=row.size_bytes,
+            pause_s=row.pause_s,
         )
         try:
             return self._load(side.client).measure(job)
         except BenchError:
             # Its loop may still hold what the job left behind, and the server its sessions.
-            self._loads.pop(side.client)[1].close()
+            if side.client in self._loads:
+                self._loads.pop(side.client)[1].close()
             if side.server in self._servers:
                 self._servers.pop(side.server)[1].close()
             raise
 
-    def _server(self, side: Side) -> Server | None:
-        if side.door is Door.NONE:
-            return None
+    def server(self, side: Side) -> Server:
+        """Returns a side's server, which is started if it is not up.
+
+        Raises:
+            BenchError: it did not start.
+        """
         if side.server not in self._servers:
             with ExitStack() as stack:
                 server = stack.enter_context(serving(side.server, self._tree))

@@ -27,11 +27,13 @@ class Job:
     """The server's process; 0 if there is none."""
     sessions: int = 1
     seconds: float = 1.0
-    warm_up_s: float = 0.5
+    warm_up_s: float = 0.3
     action: str = "tiny"
     """A name of `ACTIONS`."""
     size_bytes: int = 0
     """How long a text the observation is asked to have; 0 to send `action` as it is."""
+    pause_s: float = 0.0
+    """How long light sessions wait between their steps, beside one that computes."""
 
     def content(self) -> dict[str, Any]:
         """Returns the action that is sent."""

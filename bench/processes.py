@@ -23,6 +23,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 REFERENCE = os.environ.get(
     "OPENENV_REFERENCE_PYTHON", str(CHECKOUT / ".venv-reference" / "bin" / "python")
 )
+RIVALS = os.environ.get("OPENENV_RIVALS_PYTHON", str(CHECKOUT / ".venv-rivals" / "bin" / "python"))
 START_LIMIT_S = 180
 JOB_LIMIT_S = 300
 STOP_LIMIT_S = 30
@@ -61,13 +62,18 @@ def command(spec: ServerSpec, folder: Path) -> list[str]:
             ]  # fmt: skip
         case "reference" | "tuned":
             return [REFERENCE, "-m", "bench.reference_server", spec.environment, spec.kind]
+        case "dm_env_rpc":
+            return [RIVALS, "-m", "bench.dm_env_rpc_server", spec.environment]
+        case "ping_pong":
+            return [sys.executable, "-m", "bench.ping_pong"]
         case kind:
             raise ValueError(f"no server is called {kind}")
 
 
 def interpreter(client: str) -> str:
     """Returns the Python that a client is installed in."""
-    return REFERENCE if client in ("reference", "tuned") else sys.executable
+    others = {"reference": REFERENCE, "tuned": REFERENCE, "dm_env_rpc": RIVALS}
+    return others.get(client, sys.executable)
 
 
 def environment_of(tree: Path) -> dict[str, str]:
@@ -80,10 +86,14 @@ def environment_of(tree: Path) -> dict[str, str]:
 def _running(arguments: list[str], tree: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """Runs a process apart from the terminal's signals, and ends all that it has started."""
     with tempfile.TemporaryFile("w+") as words:
-        process = subprocess.Popen(
-            arguments, cwd=CHECKOUT, env=environment_of(tree), text=True, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
-        )  # fmt: skip
+        try:
+            process = subprocess.Popen(
+                arguments, cwd=CHECKOUT, env=environment_of(tree), text=True,
+                start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise BenchError(f"{arguments[0]} is missing: `make bench` sets it up") from error
         try:
             yield process, words
         finally:

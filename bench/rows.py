@@ -45,6 +45,7 @@ class Row:
     sessions: int = 1
     action: str = "tiny"
     size_bytes: int = 0
+    pause_s: float = 0.0
     fresh: bool = False
     """Whether each measurement has a server of its own."""
     floor: float | None = None
@@ -52,5 +53,32 @@ class Row:
     aim: float | None = None
     """The ratio that is hoped for."""
     limits: tuple[Limit, ...] = ()
-    seconds: float | None = None
-    """How long it is measured, if not as long as the others."""
+    at: float = 0
+    """Where it stands on the axis of a plot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """By what factor a figure may grow between two points of an axis."""
+
+    start: int
+    end: int
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rows that are shown together."""
+
+    title: str
+    about: str
+    """What is read from it."""
+    rows: tuple[Row, ...]
+    rounds: int
+    seconds: float
+    """How long each measurement takes, set-up apart."""
+    axis: str = ""
+    """What the rows differ in, for those that are plotted as lines."""
+    growth: Growth | None = None
+    quick: bool = False
+    """Whether `--quick` runs it, with two rounds of half the time."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench.jobs import Measured
 from bench.processes import BenchError
@@ -26,23 +27,31 @@ def in_turn(count: int, number: int) -> list[int]:
     return order if number % 2 == 0 else order[::-1]
 
 
-def run_row(
-    result: Result, measures: list[Measure], sides: list[Side], *, rounds: int, seconds: float
-) -> None:
+def run_row(result: Result, measures: Sequence[Measure], *, rounds: int, seconds: float) -> None:
     """Measures the sides of a row, each by its own means, and adds the rounds to a result.
 
-    A failure ends the row, and is kept in the result: the other rows can go on.
+    A side that fails is not tried again in this row, and the reason is kept in the result.
     """
     row = result.row
     for number in range(rounds):
-        measured: dict[int, Measured] = {}
-        for index in in_turn(len(sides), number):
+        measured: list[Measured] = [{} for _ in row.sides]
+        for index in in_turn(len(row.sides), number):
+            if index in result.failed:
+                continue
+            side = row.sides[index]
             try:
-                measured[index] = measures[index](row, sides[index], row.seconds or seconds)
+                measured[index] = measures[index](row, side, seconds)
             except BenchError as error:
-                result.failed = f"{sides[index].label}: {error}"
-                say(f"{row.name}: FAILED: {result.failed}")
-                return
-        result.rounds.append(tuple(measured[index] for index in range(len(sides))))
-        ratio = result.ratio(0)
-        say(f"{row.name}: round {number + 1} of {rounds}: {ratio.middle if ratio else 0:.2f}x")
+                result.failed[index] = str(error)
+                say(f"{row.name}: {side.label} FAILED: {error}")
+        result.rounds.append(tuple(measured))
+        result.load_average = os.getloadavg()[0]
+        say(f"{row.name}: round {number + 1} of {rounds}: {_progress(result)}")
+
+
+def _progress(result: Result) -> str:
+    found = []
+    for index, side in enumerate(result.row.sides):
+        value = result.rounds[-1][index].get(result.row.figure)
+        found.append(f"{side.label} {'failed' if value is None else f'{value:,.5g}'}")
+    return ", ".join(found)

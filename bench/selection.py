@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
 
 from bench.processes import BenchError
 from bench.rows import Row
 from bench.runner import say
+
+INTERRUPTED = 130
+"""The status with which a run ends that was interrupted."""
 
 
 def select(rows: Sequence[Row], pattern: str) -> list[Row]:
@@ -29,12 +33,24 @@ def select(rows: Sequence[Row], pattern: str) -> list[Row]:
     return found
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Leaves the block, its own blocks first, on Ctrl-C and SIGTERM; what comes after goes on."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("interrupted: this is what was measured so far")
+class Interruptible:
+    """A block that Ctrl-C and SIGTERM leave, its own blocks first; what comes after goes on."""
+
+    happened = False
+    """Whether it was left so."""
+
+    def __enter__(self) -> Self:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self.happened = kind is not None and issubclass(kind, KeyboardInterrupt)
+        if self.happened:
+            say("interrupted: this is what was measured so far")
+        return self.happened

@@ -13,7 +13,7 @@ class Door(StrEnum):
     UNIX = "unix"
     """gRPC on a Unix socket."""
     HTTP = "http"
-    """A WebSocket: binary for our client, JSON for the reference's."""
+    """The port of HTTP, or the only port of others. Our client speaks binary frames there."""
     NONE = "none"
     """There is no server."""
 
@@ -23,7 +23,7 @@ class ServerSpec:
     """A server to start."""
 
     kind: str = "ours"
-    """A name of `bench.processes.COMMANDS`."""
+    """`ours`, `reference`, `tuned`, `dm_env_rpc` or `ping_pong`."""
     environment: str = "Tiny"
     isolation: str = ""
     """Where our environment runs, if not where its class says."""

@@ -30,6 +30,8 @@ async def mixed(job: Job, client_type: Any) -> Measured:
             start = time.perf_counter()
             await client.step(ACTIONS["tiny"])
             latencies.append(time.perf_counter() - start)
+            if job.pause_s:
+                await asyncio.sleep(job.pause_s)
 
     tasks = [asyncio.create_task(burn()), *(asyncio.create_task(drive(each)) for each in clients)]
     await asyncio.sleep(job.warm_up_s)

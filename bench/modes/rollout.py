@@ -32,7 +32,7 @@ async def rollout(job: Job, client_type: Any) -> Measured:
         return used_s
 
     used = await asyncio.gather(*(play(client) for client in clients))
-    elapsed_s = time.perf_counter() - watch.start
+    elapsed_s = watch.elapsed_s()
     found = watch.measured(len(clients) * TURNS)
     await close_all(clients)
     return found | {"environment_percent": 100 * sum(used) / len(used) / elapsed_s}

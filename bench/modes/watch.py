@@ -28,6 +28,10 @@ class Watch:
         server = processor_s(self._server) if self._server else 0.0
         return server, processor_s(os.getpid())
 
+    def elapsed_s(self) -> float:
+        """Returns the seconds since it was started."""
+        return time.perf_counter() - self.start
+
     def measured(self, steps: int) -> Measured:
         """Returns what so many steps took.
 
@@ -36,7 +40,7 @@ class Watch:
         """
         if steps == 0:
             raise RuntimeError("no step ended in time: measure for longer (--seconds)")
-        elapsed = time.perf_counter() - self.start
+        elapsed = self.elapsed_s()
         server, client = self._used()
         found = {
             "steps_per_s": steps / elapsed,

@@ -41,6 +41,7 @@ def test_the_head_is_the_working_tree_unless_one_is_named() -> None:
     assert parse(["HEAD", "--head", "HEAD"]).head_name == parse(["HEAD"]).base_name
 
 
+@pytest.mark.timeout(300)
 def test_a_revision_is_measured_beside_the_working_tree() -> None:
     done = run("bench.compare", "HEAD", "--only", "1 session, p50, gRPC")
     assert done.returncode == 0, done.stderr

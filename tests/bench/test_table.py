@@ -8,17 +8,21 @@ import pytest
 
 from bench.compare import render as render_comparison
 from bench.compare import rows_of_ours
-from bench.rows import Row
+from bench.groups import all_rows
+from bench.jobs import Measured
+from bench.rows import Growth, Row
 from bench.scenarios import PROMISES
-from bench.spread import Result, Spread
-from bench.table import promises, verdict
+from bench.spread import Result, Spread, check_growth, check_limits
+from bench.table import limits, promised, side_by_side
 
 RATE = next(row for row in PROMISES if row.figure == "steps_per_s")
 LATENCY = next(row for row in PROMISES if row.figure == "p50_us")
 
 
 def result(row: Row, *pairs: tuple[float, float]) -> Result:
-    rounds = [({row.figure: ours}, {row.figure: theirs}) for ours, theirs in pairs]
+    rounds: list[tuple[Measured, ...]] = [
+        ({row.figure: ours}, {row.figure: theirs}) for ours, theirs in pairs
+    ]
     return Result(row=row, rounds=rounds)
 
 
@@ -41,21 +45,61 @@ def test_there_is_no_ratio_of_what_was_not_measured_or_is_nothing() -> None:
 @pytest.mark.parametrize(("ours", "expected"), [(99.0, "BELOW"), (100.0, "floor"), (200.0, "aim")])
 def test_a_row_is_held_to_its_floor_and_its_aim(ours: float, expected: str) -> None:
     row = dataclasses.replace(RATE, floor=10, aim=20)
-    assert verdict(result(row, (ours, 10.0))) == expected
+    assert result(row, (ours, 10.0)).verdict() == expected
 
 
 def test_the_table_names_what_is_below_its_floor() -> None:
-    rendered = promises([result(dataclasses.replace(RATE, floor=5), (10.0, 10.0))])
-    assert "1.0x (1.0 to 1.0) **below its floor**" in rendered
-    assert rendered.count("\n") == 2
+    [cells] = promised([result(dataclasses.replace(RATE, floor=5), (10.0, 10.0))])
+    assert cells[3] == "1.00x (1.00 to 1.00) **below its floor**"
 
 
-def test_a_row_that_failed_is_in_the_table() -> None:
-    assert f"| {RATE.name} | failed |" in promises([Result(row=RATE, failed="ours: it ended")])
+def test_a_side_that_failed_is_in_the_table_as_failed() -> None:
+    lost = Result(row=RATE, rounds=[({}, {"steps_per_s": 10.0})], failed={0: "it ended"})
+    [cells] = promised([lost])
+    assert cells[1:4] == ["failed", "10 steps/s", ""]
+    [cells] = side_by_side([lost])
+    assert cells[1:] == ["failed", "10 steps/s"]
+
+
+def test_sides_are_compared_with_the_last_of_their_row() -> None:
+    ours, theirs = RATE.sides
+    row = dataclasses.replace(RATE, sides=(ours, dataclasses.replace(ours, label="unix"), theirs))
+    rounds: list[tuple[Measured, ...]] = [
+        ({"steps_per_s": 400.0}, {"steps_per_s": 200.0}, {"steps_per_s": 100.0})
+    ]
+    [cells] = side_by_side([Result(row=row, rounds=rounds)])
+    assert cells[1:] == [
+        "400 steps/s; 4.00x (4.00 to 4.00)",
+        "200 steps/s; 2.00x (2.00 to 2.00)",
+        "100 steps/s",
+    ]
+
+
+def test_an_absolute_figure_is_held_to_its_limit_by_its_median() -> None:
+    row = next(row for row in all_rows() if row.limits)
+    name, most = row.limits[0].figure, row.limits[0].most
+    rounds: list[tuple[Measured, ...]] = [({name: most * part},) for part in (0.5, 0.9, 3.0)]
+    [check] = check_limits(Result(row=row, rounds=rounds))
+    assert check.held
+    [check] = check_limits(Result(row=row, rounds=[({name: most * 1.1},)]))
+    assert not check.held
+    assert limits([check])[0][3] == "**not held**"
+
+
+def test_growth_is_that_of_a_figure_between_two_points() -> None:
+    row = dataclasses.replace(RATE, sides=RATE.sides[:1])
+    points = [
+        Result(row=dataclasses.replace(row, at=at), rounds=[({"steps_per_s": figure},)])
+        for at, figure in ((1, 900.0), (64, 100.0), (1000, 140.0))
+    ]
+    [check] = check_growth(points, Growth(start=64, end=1000, most=1.5))
+    assert check.measured.middle == 1.4
+    assert check.held
+    assert check_growth(points[:2], Growth(start=64, end=1000, most=1.5)) == []
 
 
 def test_names_of_rows_are_their_own() -> None:
-    names = [row.name for row in PROMISES]
+    names = [row.name for row in all_rows()]
     assert len(names) == len(set(names))
 
 
