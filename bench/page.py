@@ -9,7 +9,6 @@ from html import escape
 
 from bench.plot import Bar, Line, bar_chart, line_chart
 from bench.report import Part, Report
-from bench.table import UNITS
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c2126; --quiet: #6b7580; --rule: #d9dee3; --back: #fff;
@@ -26,13 +25,18 @@ table { border-collapse: collapse; font-size: 13px; margin: 1rem 0;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; }
 th:first-child, td:first-child { text-align: left; } strong { color: var(--below); }
-svg { max-width: 760px; width: 100%; height: auto; }
+svg { max-width: 820px; width: 100%; height: auto; }
 svg text { font-size: 12px; fill: var(--text); }
 .grid { stroke: var(--rule); } .mark { stroke: var(--text); stroke-width: 2; }
 .series polyline { fill: none; stroke: currentColor; stroke-width: 2; }
 .series rect, .series circle { fill: currentColor; }
 .spread { stroke: var(--quiet); stroke-width: 2; } .below { color: var(--below); }
 """ + "".join(f".s{place} {{ color: var(--c{place}); }}\n" for place in range(8))
+TITLES = {
+    "steps_per_s": "steps/s",
+    "server_us_per_step": "the server's processor time of a step, us",
+    "kib_per_session": "the server's memory of a session, KiB",
+}
 READING = (
     "Medians, and in brackets the least and the most of the rounds. Ratios are to the last column, "
     "round by round; above 1 is better. Times with a + are the server's and the client's processor "
@@ -67,7 +71,7 @@ def _section(part: Part) -> str:
 def _charts(part: Part) -> str:
     if part.group.axis:
         return line_chart(
-            _lines(part), axis=part.group.axis, figure=_figure(part.results[0].row.figure)
+            _lines(part), axis=part.group.axis, figure=TITLES[part.results[0].row.figure]
         )
     bars = [
         Bar(result.row.name, ratio, [result.row.floor, result.row.aim])
@@ -81,10 +85,6 @@ def _charts(part: Part) -> str:
         if (ratio := result.ratio(index))
     ]
     return bar_chart(bars, label=f"{part.group.title}: ratios")
-
-
-def _figure(name: str) -> str:
-    return f"{name.rpartition('_per_s')[0] or name}{UNITS[name]}" if name in UNITS else name
 
 
 def _lines(part: Part) -> list[Line]:

@@ -11,8 +11,9 @@ from bench.spread import Spread
 from bench.table import number
 
 WIDTH, HEIGHT = 760, 340
-LEFT, RIGHT, TOP, BOTTOM = 70, 170, 16, 44
-BAR_HEIGHT, NAME_WIDTH, BAR_WIDTH = 22, 330, 380
+LEFT, RIGHT, TOP, BOTTOM = 70, 170, 30, 44
+BAR_HEIGHT, NAME_WIDTH, BAR_WIDTH = 22, 420, 320
+BINARY_UNITS = ((2**20, "MiB"), (2**10, "KiB"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,20 @@ class Scale:
         return self.start + (self.end - self.start) * math.log(value / self.least) / span
 
     def ticks(self) -> list[float]:
-        """Returns the powers of ten on it, or its ends where there are fewer than two."""
-        first, last = math.ceil(math.log10(self.least)), math.floor(math.log10(self.most))
-        powers = [10.0**exponent for exponent in range(first, last + 1)]
-        return powers if len(powers) > 1 else [self.least, self.most]
+        """Returns the powers of ten on it, and what is between them where those are few."""
+        first, last = math.floor(math.log10(self.least)), math.floor(math.log10(self.most))
+        steps = (1, 2, 5) if self.most / self.least < 100 else (1,)
+        found = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        return [tick for tick in found if self.least <= tick <= self.most]
+
+
+def position(value: float, axis: str) -> str:
+    """Writes where on an axis something is."""
+    if axis == "bytes":
+        for unit_bytes, unit in BINARY_UNITS:
+            if value >= unit_bytes:
+                return f"{value / unit_bytes:g} {unit}"
+    return number(value)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
@@ -86,7 +97,7 @@ def line_chart(lines: Sequence[Line], *, axis: str, figure: str) -> str:
             _text(LEFT - 6, y + 4, number(tick), "end"),
         ]
     for tick in sorted(set(across)):
-        parts.append(_text(x_scale.at(tick), HEIGHT - BOTTOM + 16, number(tick), "middle"))
+        parts.append(_text(x_scale.at(tick), HEIGHT - BOTTOM + 16, position(tick, axis), "middle"))
     for place, line in enumerate(lines):
         parts.append(_line(line, place, x_scale, y_scale))
     return _drawing(WIDTH, HEIGHT, f"{figure} by {axis}", parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,3 +110,19 @@ def test_a_pattern_that_matches_no_row_is_refused(
     with pytest.raises(SystemExit):
         parse(["--only", "chess"])
     assert "no row matches 'chess'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bench", "bench.compare"])
+def test_the_page_on_benchmarks_has_every_option(command: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", command, "--help"],
+        cwd=CHECKOUT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    page = (CHECKOUT / "docs" / "benchmarks.md").read_text()
+    options = set(re.findall(r"--[a-z]+", told)) - {"--help"}
+    assert options == {option for option in options if f"| `{option}" in page}
+
+
+def test_the_page_on_benchmarks_has_every_group() -> None:
+    page = (CHECKOUT / "docs" / "benchmarks.md").read_text()
+    assert re.findall(r"^\| ([A-Z][^|]*) \|", page, re.MULTILINE) == [g.title for g in GROUPS]

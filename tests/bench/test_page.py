@@ -12,7 +12,7 @@ import pytest
 from bench import page
 from bench.groups import GROUPS
 from bench.jobs import Measured
-from bench.plot import Bar, Line, bar_chart, line_chart
+from bench.plot import Bar, Line, Scale, bar_chart, line_chart, position
 from bench.report import Part, Report
 from bench.rows import Group
 from bench.spread import Result, Spread
@@ -109,3 +109,15 @@ def test_rows_without_a_round_are_left_out(report: Report) -> None:
     report.parts = [Part(group=GROUPS[0], results=[Result(row=GROUPS[0].rows[0])]), report.parts[1]]
     report.drop_unmeasured()
     assert [part.group.title for part in report.parts] == [GROUPS[1].title]
+
+
+def test_an_axis_has_more_marks_where_powers_of_ten_are_few() -> None:
+    assert Scale(8, 2500, 0, 1).ticks() == [10, 100, 1000]
+    assert Scale(32.5, 464, 0, 1).ticks() == [50, 100, 200]
+
+
+def test_sizes_are_written_in_their_units() -> None:
+    assert [position(size, "bytes") for size in (50, 2**10, 2**17, 2**22)] == [
+        "50", "1 KiB", "128 KiB", "4 MiB",
+    ]  # fmt: skip
+    assert position(5000, "sessions") == "5,000"
