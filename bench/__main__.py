@@ -25,7 +25,6 @@ from bench.runner import run_row, say
 from bench.selection import INTERRUPTED, Interruptible, select
 from bench.spread import Result
 
-QUICK_ROUNDS = 2
 RESULTS = CHECKOUT / "bench" / "results"
 
 
@@ -66,7 +65,7 @@ def chosen(given: argparse.Namespace) -> list[Group]:
     for group in groups:
         rows = tuple(row for row in group.rows if row in wanted)
         quick = given.quick
-        rounds = given.rounds or (min(QUICK_ROUNDS, group.rounds) if quick else group.rounds)
+        rounds = given.rounds or (max(1, group.rounds - 1) if quick else group.rounds)
         seconds = given.seconds or (group.seconds / 2 if quick else group.seconds)
         if rows:
             found.append(replace(group, rows=rows, rounds=rounds, seconds=seconds))

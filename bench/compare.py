@@ -9,68 +9,58 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 from bench.fleet import Fleet
+from bench.groups import all_rows
 from bench.processes import CHECKOUT, BenchError
 from bench.rows import Row
 from bench.runner import run_row, say
 from bench.scenarios import PROMISES
 from bench.selection import INTERRUPTED, Interruptible, select
-from bench.spread import Result, Spread
-from bench.table import shown
+from bench.spread import Result
+from bench.table import factor, shown, written
 from bench.trees import commit_of, tree_of
 
 WORKING_TREE = "working tree"
-PROCESSOR = ("server_us_per_step", "client_us_per_step")
+PROCESSOR = (("server_us_per_step", "server_us_per_open"), ("client_us_per_step",))
 
 
-def rows_of_ours() -> list[Row]:
-    """Returns each of our sides once, as a row of its own."""
-    rows: dict[object, Row] = {}
-    for row in PROMISES:
+def rows_of_ours(rows: Iterable[Row]) -> list[Row]:
+    """Returns each side of ours among some rows once, as a row of its own."""
+    found: dict[Row, Row] = {}
+    for row in rows:
         for side in row.sides:
             if side.server.kind == "ours":
-                seen = (side.server, side.client, side.door, side.mode or row.mode, row.sessions)
                 suffix = "" if side.label == "ours" else f" ({side.label})"
                 name = row.name.partition(", against")[0] + suffix
                 sides = replace(side, label="head"), replace(side, label="base")
-                rows.setdefault(seen, replace(row, name=name, sides=sides))
-    return list(rows.values())
+                alone = replace(row, sides=sides, floor=None, aim=None, limits=(), at=0)
+                found.setdefault(replace(alone, name=""), replace(alone, name=name))
+    return list(found.values())
 
 
 def render(results: Sequence[Result], base: str, head: str) -> str:
     """Writes the table as Markdown; above 1 the head is better."""
-    lines = [
-        f"| scenario | {base} | {head} | better by | server CPU a step | client CPU a step |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    lines = []
     for result in results:
-        if result.ratio(0) is None:
-            lines.append(f"| {result.row.name} | failed | | | | |")
-            continue
-        figure = result.row.figure
-        processor = (
-            f"{shown(result.figure(1, name), name)} to {shown(result.figure(0, name), name)}: "
-            f"{factor(result.ratio(0, name))}"
-            if result.ratio(0, name)
-            else ""
-            for name in PROCESSOR
-        )
+        name, figure = result.row.name, result.row.figure
+        before, after = shown(result.figure(1), figure), shown(result.figure(0), figure)
+        processor = [_processor(result, names) for names in PROCESSOR]
         lines.append(
-            f"| {result.row.name} | {shown(result.figure(1, figure), figure)} "
-            f"| {shown(result.figure(0, figure), figure)} | {factor(result.ratio(0))} | "
-            + " | ".join(processor)
-            + " |"
+            [name, before or "failed", after or "failed", factor(result.ratio(0)), *processor]
         )
-    return "\n".join(lines)
+    return written(["scenario", base, head, "better by", "server CPU", "client CPU"], lines)
 
 
-def factor(ratio: Spread | None) -> str:
-    """Writes a ratio with its spread."""
-    return f"{ratio.middle:.2f}x ({ratio.least:.2f} to {ratio.most:.2f})" if ratio else ""
+def _processor(result: Result, names: Sequence[str]) -> str:
+    for name in names:
+        if ratio := result.ratio(0, name):
+            before, after = shown(result.figure(1, name), name), shown(result.figure(0, name), name)
+            return f"{before} to {after}: {factor(ratio)}"
+    return ""
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -86,7 +76,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     given.rounds = given.rounds or (3 if given.quick else 6)
     given.seconds = given.seconds or (0.7 if given.quick else 1.5)
     try:
-        given.rows = select(rows_of_ours(), given.only)
+        given.rows = select(rows_of_ours(all_rows() if given.only else PROMISES), given.only)
         given.base_name = commit_of(given.base)
         given.head_name = commit_of(given.head) if given.head else WORKING_TREE
     except BenchError as error:

@@ -81,4 +81,4 @@ class Group:
     """What the rows differ in, for those that are plotted as lines."""
     growth: Growth | None = None
     quick: bool = False
-    """Whether `--quick` runs it, with two rounds of half the time."""
+    """Whether `--quick` runs it, with a round less and half the time."""

@@ -49,7 +49,7 @@ PROMISES = (
         sides=(ours(door=Door.HTTP), theirs())),
     Row(name="1 session, p50, gRPC", figure="p50_us", floor=1.7, aim=3, sides=(ours(), theirs())),
     Row(name="64 sessions, gRPC, a thread each", floor=5, aim=8, sides=(ours(), theirs()),
-        sessions=64, limits=(Limit(figure="server_us_per_step", most=40),)),
+        sessions=64, limits=_processor_time(40)),
     Row(name="64 sessions, gRPC, shared thread", floor=8, aim=15,
         sides=(ours("SharedTiny"), theirs()), sessions=64,
         limits=_processor_time(15)),

@@ -44,8 +44,9 @@ def factor(ratio: Spread | None) -> str:
 
 def written(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Writes a table, the first column to the left and all others to the right."""
-    marks = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, marks, *rows))
+    marks = "|".join(["---", *["---:"] * (len(header) - 1)])
+    lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([f"| {' | '.join(header)} |", f"|{marks}|", *lines])
 
 
 PROMISED = (
