@@ -97,6 +97,7 @@ def main() -> None:
         for place, row in enumerate(given.rows):
             for fleet in (base, head):
                 fleet.keep(given.rows[place:])
+                fleet.prepare(row)
             result = Result(row=row)
             results.append(result)
             run_row(
