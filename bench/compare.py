@@ -113,7 +113,8 @@ def main() -> None:
     print(render(done, given.base_name, given.head_name))
     print(
         f"\n{given.rounds} rounds of {given.seconds:g} s; load average {before[0]:.1f} before, "
-        f"{os.getloadavg()[0]:.1f} after. Medians; ratios round by round, with their quartiles; above 1 is better."
+        f"{os.getloadavg()[0]:.1f} after. Medians; ratios round by round, with their quartiles; "
+        "above 1 is better."
     )
     if interruptible.happened:
         sys.exit(INTERRUPTED)
