@@ -166,7 +166,8 @@ class Bridge:
     def _middlewares(self) -> list[Middleware]:
         traced = tracing.configured()
         reading = [] if traced is None else [reading_traces(traced)]
-        return [*reading, counting(self._host.metrics.doors), plain_errors]
+        counted = counting(self._host.metrics.doors)
+        return [*reading, counted, plain_errors, self._guard.over_nothing]
 
     def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(

@@ -20,7 +20,7 @@ from openenv_bridge.resumable_ws import Resuming, serve_resumable
 from openenv_bridge.sockets import Socket, Sockets
 from openenv_bridge.ws import serve_json
 from openenv_bridge.ws_messages import MAX_FRAME_BYTES
-from openenv_grpc.access import Access, Agent
+from openenv_grpc.access import Access, Agent, Area
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
 
@@ -88,7 +88,7 @@ class Doors:
             # There is nothing to push outside of the responses to calls.
             raise web.HTTPMethodNotAllowed(request.method, ["POST", "DELETE"])
         environment = requested(self._host, request)
-        principal = self._access.principal(token_of(request))
+        principal = self._access.admit(Area.TOOLS, token_of(request))
         async with self._accept_json(request, "mcp") as socket:
             if isinstance(principal, Agent):
                 await serve_agent_socket(socket, self._leases, session_id=principal.session_id)

@@ -16,7 +16,7 @@ from openenv_bridge.jsonrpc import (
 from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_methods import CLOSE, CREATE, close_operation, not_ready, tool_operation
 from openenv_bridge.responses import json_response
-from openenv_grpc.access import Access, Agent, Principal, tools_session
+from openenv_grpc.access import Access, Agent, Area, Principal, tools_session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     OpenEnvError,
@@ -38,7 +38,7 @@ class McpHttp:
 
     async def post(self, request: web.Request) -> web.Response:
         """Answers one request."""
-        principal = self._access.principal(token_of(request))
+        principal = self._access.admit(Area.TOOLS, token_of(request))
         spec = requested(self._host, request)
         read = read_request(await request.read())
         if isinstance(read, BadRequest):

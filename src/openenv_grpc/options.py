@@ -64,6 +64,7 @@ class ServerOptions(EngineOptions, total=False):
     insecure: bool
     tokens: str | Sequence[str] | None
     token_file: FilePath | None
+    agent_tokens: bool
     tls_cert: FilePath | None
     tls_key: FilePath | None
     tls_client_ca: FilePath | None

@@ -56,6 +56,7 @@ class Server:
         insecure: bool = False,
         tokens: str | Sequence[str] | None = None,
         token_file: FilePath | None = None,
+        agent_tokens: bool = False,
         tls_cert: FilePath | None = None,
         tls_key: FilePath | None = None,
         tls_client_ca: FilePath | None = None,
@@ -92,9 +93,11 @@ class Server:
         interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
-        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
-        not loopback needs a token, or `insecure`, since whoever reaches it drives the
-        environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
+        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. Agents get tokens
+        then, each of one session. With `agent_tokens` they get them without any of these: who
+        brings none is still a trainer, but `/mcp` and `ToolService` take agents' alone. A `host`
+        that is not loopback needs a trainer's token, or `insecure`, since whoever reaches it drives
+        the environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
         `tls_client_ca` clients have to show a certificate too. `public_url` is where HTTP is
         reached from elsewhere. `allowed_hosts` and `allowed_origins` are names of this server and
         web pages that requests over HTTP may name, beside those of loopback; `*` is any.
@@ -127,7 +130,9 @@ class Server:
             allowed_origins=allowed_origins,
             public_url=public_url,
         )
-        self._access = Access(self._protection.tokens, mcp_url=self._mcp_url)
+        self._access = Access(
+            self._protection.tokens, agent_tokens=agent_tokens, mcp_url=self._mcp_url
+        )
         if not (insecure or self._access.asks or addresses.is_loopback(host)):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
