@@ -250,6 +250,7 @@ async def test_an_environment_that_ignores_cancellation_does_not_keep_the_proces
 def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
     given = {
         "--max-message-size": ("1M", "max_message_bytes", 2**20),
+        "--max-json-size": ("3M", "max_json_bytes", 3 * 2**20),
         "--max-unsent": ("2M", "max_unsent_bytes", 2**21),
         "--max-operations": ("3", "max_operations_per_session", 3),
         "--resume-window": ("4", "max_resume_window_s", 4),
