@@ -122,8 +122,9 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         the queue.
 
         `on_progress` is called every few seconds while a call takes long, and whenever a tool, a
-        step or a reset tells of itself, on the event loop, and not to block it; servers of the reference tell no progress. With `events` the server tells
-        what happens in the session, for `events()`.
+        step or a reset tells of itself, on the event loop, and not to block it; servers of the
+        reference tell no progress. With `events` the server tells what happens in the session, for
+        `events()`.
         With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
         Raises:

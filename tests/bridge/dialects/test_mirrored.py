@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from multidict import CIMultiDict
 
 from openenv_bridge.mcp.mirrored import Parameter, declared, mirrored, mismatch
 from openenv_grpc.engine import EnvironmentDefinition
-from openenv_grpc.tools import CallToolAction, CallToolObservation
+from openenv_grpc.tools import CallToolAction, CallToolObservation, ToolInfo
 from tests.bridge.conftest import Serve, Served
 from tests.bridge.dialects.clients import BOTH, META, VERSION, Answered, Client, read
 from tests.bridge.dialects.mirroring import Mirroring
+from tests.environments import ToolSteps
 
 MIRRORING = EnvironmentDefinition(
     factory=Mirroring,
@@ -22,6 +24,21 @@ MIRRORING = EnvironmentDefinition(
     observation_type=CallToolObservation,
     name="mirroring",
 )
+
+
+class Changing(Mirroring):
+    """Its tools declare nothing any more once it was told to change."""
+
+    _changed = False
+
+    def list_tools(self) -> list[ToolInfo]:
+        if self._changed:
+            return [replace(each, input_schema={"type": "object"}) for each in super().list_tools()]
+        return super().list_tools()
+
+    def call_tool(self, name: str, *arguments: Any) -> Any:
+        self._changed = self._changed or name == "plain"
+        return super().call_tool(name, *arguments)
 
 
 def encoded(text: str) -> str:
@@ -117,6 +134,28 @@ async def test_a_session_that_goes_on_is_asked_the_same(served: Served) -> None:
     answered = await call(served, "query", {"region": "us-west1"}, WEST, **meta)
     assert answered.status == 200
     assert len(served.manager.sessions()) == 1
+
+
+async def test_what_tools_declare_by_now_counts(serve: Serve) -> None:
+    async with serve(replace(MIRRORING, factory=Changing)) as served:
+        begun = await call(served, "query", {"region": "us-west1"}, WEST)
+        meta = {"openenv-grpc/session": begun.result["_meta"]["openenv-grpc/session"]}
+        assert (await call(served, "query", {"region": "us-west1"}, **meta)).status == 400
+        await call(served, "plain", {"text": "change"}, **meta)
+        assert (await call(served, "query", {"region": "us-west1"}, **meta)).status == 200
+
+
+async def test_tools_that_are_called_by_steps_are_not_listed_by_one_more(serve: Serve) -> None:
+    steps = EnvironmentDefinition(
+        factory=ToolSteps,
+        action_type=CallToolAction,
+        observation_type=CallToolObservation,
+        name="steps",
+    )
+    async with serve(steps) as served:
+        assert (await call(served, "say", {"region": "x"}, WEST)).status == 200
+        [session] = served.manager.sessions()
+        assert session.step_count == 1
 
 
 async def test_a_call_that_began_with_initialize_repeats_nothing(served: Served) -> None:
