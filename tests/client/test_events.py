@@ -98,8 +98,8 @@ async def test_a_call_tells_what_its_tool_tells(door: str) -> None:
     async with (
         asyncio.timeout(LIMIT_S),
         SessionManager([library]) as host,
-        GrpcServer(host, stop_grace_s=0.1) as server,
-        Bridge(host) as bridge,
+        GrpcServer(host, stop_grace_s=0.1, progress_interval_s=3600) as server,
+        Bridge(host, progress_interval_s=3600) as bridge,
         MCPToolClient(Served(host, server, bridge).urls[door], on_progress=told.append) as client,
     ):
         assert str(await client.call_tool("work", steps=2)).startswith("done")

@@ -23,6 +23,7 @@ from tests.stream.pipe import Pipe, closing, opening, piped, resetting, stepping
 
 KEY = "a key of the client's making"
 LIMIT_S = 10
+NO_BEATS = StreamLimits(progress_interval_s=3600)
 
 
 class Telling(Countdown):
@@ -102,7 +103,7 @@ async def host(gates: Gates) -> AsyncIterator[SessionManager]:
 
 @pytest.fixture
 async def pipe(host: SessionManager) -> AsyncIterator[Pipe]:
-    async with piped(host) as pipe:
+    async with piped(host, NO_BEATS) as pipe:
         yield pipe
 
 
@@ -177,7 +178,10 @@ async def test_a_report_larger_than_the_client_takes_is_left_out(pipe: Pipe) -> 
 
 
 async def test_reports_are_left_out_while_the_client_does_not_read(host: SessionManager) -> None:
-    async with piped(host, StreamLimits(max_unsent_bytes=1)) as pipe, asyncio.timeout(LIMIT_S):
+    async with (
+        piped(host, StreamLimits(max_unsent_bytes=1, progress_interval_s=3600)) as pipe,
+        asyncio.timeout(LIMIT_S),
+    ):
         session_id = (await pipe.ask(asking("Library thread"))).open.session_id
         blocked, write_at_once = asyncio.Event(), pipe.write
 
@@ -200,7 +204,11 @@ async def test_reports_are_left_out_while_the_client_does_not_read(host: Session
 async def test_who_takes_the_session_up_and_asks_again_is_told_what_is_told_from_then_on(
     host: SessionManager, gates: Gates
 ) -> None:
-    async with piped(host) as first, piped(host) as second, asyncio.timeout(LIMIT_S):
+    async with (
+        piped(host, NO_BEATS) as first,
+        piped(host, NO_BEATS) as second,
+        asyncio.timeout(LIMIT_S),
+    ):
         opened = await first.ask(asking("Waiting", window=True))
         first.send(calling("wait"))
         assert (await first.outcome()).progress.tool_progress.progress == 1
