@@ -147,7 +147,8 @@ class Access:
             raise UnauthenticatedError(
                 "this server asks for a token; send it as `authorization: Bearer TOKEN`"
             )
-        raise UnauthenticatedError("the token is not valid here, or its session has ended")
+        told = "" if self.asks else "; trainers bring none to this server"
+        raise UnauthenticatedError(f"the token is not valid here, or its session has ended{told}")
 
     def grant(self, session: SessionPort) -> AgentAccess:
         """Mints access for an agent of a session."""
