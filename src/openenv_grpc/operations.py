@@ -79,6 +79,12 @@ class Operation:
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
 
+    def tell(self, notice: ToolNotice) -> None:
+        """Tells whoever listens now, from any thread."""
+        listener = self.listener
+        if listener is not None:
+            listener.tell(notice)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetArguments:

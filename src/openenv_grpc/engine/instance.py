@@ -101,7 +101,7 @@ class Instance:
         if operation.listener is None:
             return prepared
         call, complete = prepared
-        return partial(heard, operation.listener.tell, call), complete
+        return partial(heard, operation.tell, call), complete
 
     # Episodes
 
