@@ -1,10 +1,15 @@
-"""The connections of this process: which there are, and who uses them."""
+"""The connections of this process: which there are, and who uses them.
+
+There is one to a server, and a second one for sessions whose outcomes are large, if there are some.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from dataclasses import dataclass
+from functools import partial
 
 from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.connection import Connection
@@ -14,12 +19,24 @@ from openenv_grpc.client.json_session import FrameSocket, JsonSession
 from openenv_grpc.client.link import Link, Stream
 from openenv_grpc.client.operations import Group
 from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.ride import Berth
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
-from openenv_grpc.errors import NotSupportedError
+from openenv_grpc.errors import NotSupportedError, OpenEnvError, UnavailableError
+from openenv_grpc.events import log_event
 
-Key = tuple[Target, ConnectionOptions]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What those have in common who share a link."""
+
+    target: Target
+    options: ConnectionOptions
+    large: bool = False
+    """Whether it is the second one, which takes up sessions and opens none."""
 
 
 @dataclass(slots=True)
@@ -36,6 +53,8 @@ class SharedLink:
 
     def __init__(self, key: Key, dialling: asyncio.Task[Dialled]) -> None:
         self.key = key
+        self.is_only_one = False
+        """Whether the server was asked for a second one, and gave none."""
         self._dialling = dialling
         self._users = 0
 
@@ -86,6 +105,50 @@ def _forget(key: Key, shared: SharedLink) -> None:
         del links[key]
 
 
+def _share(key: Key, connect_timeout_s: float) -> SharedLink:
+    """Returns the link that there is, or one that is being dialled."""
+    loop = asyncio.get_running_loop()
+    links = _links.setdefault(loop, {})
+    shared = links.get(key)
+    if shared is None or not shared.usable:
+        dialling = loop.create_task(_dial(key.target, key.options, connect_timeout_s))
+        links[key] = shared = SharedLink(key, dialling)
+    return shared
+
+
+async def _find_other(first: SharedLink, connect_timeout_s: float) -> Berth:
+    """Gives a place on the link for large outcomes, next to a first one.
+
+    Raises:
+        OpenEnvError: there is none. The first who learns of it logs it.
+    """
+    key = Key(first.key.target, first.key.options, large=True)
+    if first.is_only_one:
+        raise UnavailableError(f"there is no second connection to {key.target.uri}")
+    shared = _share(key, connect_timeout_s)
+    try:
+        dialled = await shared.join()
+        if dialled.link is not None:
+            return Berth(dialled.link, shared.leave)
+        await shared.leave()
+        raise NotSupportedError(f"{key.target.uri} does not speak openenv_grpc.v1 any more")
+    except OpenEnvError as error:
+        if not first.is_only_one:
+            first.is_only_one = True
+            _log_only_one(key.target, error)
+        raise
+
+
+def _log_only_one(target: Target, error: OpenEnvError) -> None:
+    log_event(
+        logger,
+        logging.WARNING,
+        "no second connection for large outcomes",
+        target=target.uri,
+        reason=error.message,
+    )
+
+
 async def open_session(
     target: Target,
     options: ConnectionOptions,
@@ -107,13 +170,7 @@ async def open_session(
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
     """
-    loop = asyncio.get_running_loop()
-    key = (target, options)
-    links = _links.setdefault(loop, {})
-    shared = links.get(key)
-    if shared is None or not shared.usable:
-        dialling = loop.create_task(_dial(target, options, connect_timeout_s))
-        links[key] = shared = SharedLink(key, dialling)
+    shared = _share(Key(target, options), connect_timeout_s)
     dialled = await shared.join()
     if dialled.link is None:
         return await _open_json(
@@ -127,8 +184,8 @@ async def open_session(
         )
     try:
         session = ConnectSession(
-            dialled.link,
-            release=shared.leave,
+            Berth(dialled.link, shared.leave),
+            find_other=partial(_find_other, shared, connect_timeout_s),
             target=target.uri,
             limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
@@ -156,7 +213,7 @@ async def _open_json(
     audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
-    target, options = shared.key
+    target, options = shared.key.target, shared.key.options
     for asked, what in (
         (audience.events is not None, "tells no events; leave events=True"),
         (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
