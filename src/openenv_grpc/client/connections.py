@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from openenv_grpc.client.connect_session import ConnectSession
-from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.dialling import Dialled, dial, dial_json
 from openenv_grpc.client.events import Audience
-from openenv_grpc.client.grpc_transport import GrpcTransport
-from openenv_grpc.client.json_session import FrameSocket, JsonSession
-from openenv_grpc.client.link import Link, Stream
+from openenv_grpc.client.json_session import JsonSession
 from openenv_grpc.client.operations import Group
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.ride import Berth
@@ -37,15 +35,6 @@ class Key:
     options: ConnectionOptions
     large: bool = False
     """Whether it is the second one, which takes up sessions and opens none."""
-
-
-@dataclass(slots=True)
-class Dialled:
-    """What came of dialling: a link to share, or a socket that one session alone can use."""
-
-    link: Link | None = None
-    socket: FrameSocket | None = None
-    """Taken by the first who comes; others dial for themselves."""
 
 
 class SharedLink:
@@ -111,7 +100,9 @@ def _share(key: Key, connect_timeout_s: float) -> SharedLink:
     links = _links.setdefault(loop, {})
     shared = links.get(key)
     if shared is None or not shared.usable:
-        dialling = loop.create_task(_dial(key.target, key.options, connect_timeout_s))
+        dialling = loop.create_task(
+            dial(key.target, key.options, connect_timeout_s, apart=key.large)
+        )
         links[key] = shared = SharedLink(key, dialling)
     return shared
 
@@ -128,15 +119,13 @@ async def _find_other(first: SharedLink, connect_timeout_s: float) -> Berth:
     shared = _share(key, connect_timeout_s)
     try:
         dialled = await shared.join()
-        if dialled.link is not None:
-            return Berth(dialled.link, shared.leave)
-        await shared.leave()
-        raise NotSupportedError(f"{key.target.uri} does not speak openenv_grpc.v1 any more")
     except OpenEnvError as error:
         if not first.is_only_one:
             first.is_only_one = True
             _log_only_one(key.target, error)
         raise
+    assert dialled.link is not None  # since no socket comes of it
+    return Berth(dialled.link, shared.leave)
 
 
 def _log_only_one(target: Target, error: OpenEnvError) -> None:
@@ -232,50 +221,5 @@ async def _open_json(
     socket, dialled.socket = dialled.socket, None
     await shared.leave()
     if socket is None:
-        socket = await _dial_json(target, options, connect_timeout_s)
+        socket = await dial_json(target, options, connect_timeout_s)
     return JsonSession(socket, target=target.uri, message_timeout_s=message_timeout_s)
-
-
-async def _dial(target: Target, options: ConnectionOptions, connect_timeout_s: float) -> Dialled:
-    dialled = await _dial_once(target, options, connect_timeout_s)
-    if not isinstance(dialled, Stream):
-        return Dialled(socket=dialled)
-
-    async def dial_again() -> Stream:
-        again = await _dial_once(target, options, connect_timeout_s)
-        if isinstance(again, Stream):
-            return again
-        await again.close()
-        raise NotSupportedError(f"{target.uri} does not speak openenv_grpc.v1 any more")
-
-    return Dialled(link=Link(dialled, dial_again))
-
-
-async def _dial_once(
-    target: Target, options: ConnectionOptions, connect_timeout_s: float
-) -> Stream | FrameSocket:
-    """Makes a stream; a socket for JSON where the server speaks no more than that."""
-    if target.grpc:
-        transport = GrpcTransport(target, options)
-        connection = Connection(transport, options, target=target.uri)
-        await connection.start(timeout_s=connect_timeout_s)
-        return Stream(connection)
-    # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
-    from openenv_grpc.client import websocket_transport
-
-    socket = await websocket_transport.dial(target, options, connect_timeout_s=connect_timeout_s)
-    if not socket.binary:
-        return socket
-    connection = Connection(socket, options, target=target.uri)
-    await connection.start(timeout_s=connect_timeout_s)
-    return Stream(connection)
-
-
-async def _dial_json(
-    target: Target, options: ConnectionOptions, connect_timeout_s: float
-) -> FrameSocket:
-    from openenv_grpc.client import websocket_transport
-
-    return await websocket_transport.dial(
-        target, options, connect_timeout_s=connect_timeout_s, offer=False
-    )
