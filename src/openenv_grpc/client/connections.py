@@ -15,6 +15,7 @@ from openenv_grpc.client.connect_session import ConnectSession
 from openenv_grpc.client.dialling import Dialled, dial, dial_json
 from openenv_grpc.client.events import Audience
 from openenv_grpc.client.json_session import JsonSession
+from openenv_grpc.client.moving import AGAIN_S
 from openenv_grpc.client.operations import Group
 from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.ride import Berth
@@ -42,8 +43,8 @@ class SharedLink:
 
     def __init__(self, key: Key, dialling: asyncio.Task[Dialled]) -> None:
         self.key = key
-        self.is_only_one = False
-        """Whether the server was asked for a second one, and gave none."""
+        self.alone_until = 0.0
+        """When the server may be asked again for a second one, after it gave none."""
         self._dialling = dialling
         self._users = 0
 
@@ -114,21 +115,22 @@ async def _find_other(first: SharedLink, connect_timeout_s: float) -> Berth:
         OpenEnvError: there is none. The first who learns of it logs it.
     """
     key = Key(first.key.target, first.key.options, large=True)
-    if first.is_only_one:
+    now = asyncio.get_running_loop().time()
+    if now < first.alone_until:
         raise UnavailableError(f"there is no second connection to {key.target.uri}")
     shared = _share(key, connect_timeout_s)
     try:
         dialled = await shared.join()
     except OpenEnvError as error:
-        if not first.is_only_one:
-            first.is_only_one = True
-            _log_only_one(key.target, error)
+        if now >= first.alone_until:
+            first.alone_until = now + AGAIN_S
+            _log_alone(key.target, error)
         raise
     assert dialled.link is not None  # since no socket comes of it
     return Berth(dialled.link, shared.leave)
 
 
-def _log_only_one(target: Target, error: OpenEnvError) -> None:
+def _log_alone(target: Target, error: OpenEnvError) -> None:
     log_event(
         logger,
         logging.WARNING,

@@ -26,16 +26,22 @@ FAREWELL_S = 2.0
 """How long what still comes by the stream that was left is waited for."""
 
 
+AGAIN_S = 60.0
+"""How long a session that could not move stays, before it tries again."""
+
+
 class Moving:
     """Moves one session, once."""
 
     def __init__(self, ride: Ride, rider: Rider, find: FindBerth, *, target: str) -> None:
         self._ride = ride
         self._rider = rider
-        self._find: FindBerth | None = find
+        self._find: FindBerth | None = find  # until it has moved, or never will
         self._target = target
+        self._loop = asyncio.get_running_loop()
+        self._not_before = 0.0
         self._task: asyncio.Task[None] | None = None
-        self._landed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._landed: asyncio.Future[bool] = self._loop.create_future()
         self._crossing: Crossing | None = None
         self._left: tuple[Stream, int] | None = None  # where it was
         self._farewell = Farewell(rider)
@@ -43,12 +49,14 @@ class Moving:
 
     def outgrow(self) -> None:
         """Learns of a large outcome. Moves if there are others who would wait behind the next."""
-        ride = self._ride
-        if self._find is None or ride.window_s is None or not ride.berth.link.is_shared:
+        ride, find, now = self._ride, self._find, self._loop.time()
+        if find is None or ride.window_s is None or not ride.berth.link.is_shared:
             return
-        find, self._find = self._find, None
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._move(find), name="openenv-grpc moving")
+        if now < self._not_before or (self._task is not None and not self._task.done()):
+            return
+        self._not_before = now + AGAIN_S
+        self._landed = self._loop.create_future()
+        self._task = self._loop.create_task(self._move(find), name="openenv-grpc moving")
 
     def retakes(self) -> bool:
         """Attaches anew if an `attach` of its own fenced the session; tells whether one did."""
@@ -115,10 +123,13 @@ class Moving:
             place = crossing.hand_over(self._rider)
             crossing.other.link.replace(crossing, self._ride)
             self._ride.go_on(crossing.other, *place)
+            self._find = None
         else:
             crossing.give_up()
             stream.connection.give(number, self._rider)
             self._doubtful = landing is Landing.DOUBTFUL
+            if landing is Landing.REFUSED:  # who answers there does not know the session
+                self._find = None
             self._ride.go_back(stream, attach=self._doubtful)
             self._log(crossing.error)
         self._landed.set_result(landing is Landing.ATTACHED)
