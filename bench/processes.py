@@ -26,7 +26,7 @@ REFERENCE = os.environ.get(
 RIVALS = os.environ.get("OPENENV_RIVALS_PYTHON", str(CHECKOUT / ".venv-rivals" / "bin" / "python"))
 START_LIMIT_S = 180
 JOB_LIMIT_S = 300
-STOP_LIMIT_S = 30
+STOP_LIMITS_S = (3, 20)
 SESSIONS = 8192
 
 
@@ -100,13 +100,21 @@ def _running(arguments: list[str], tree: Path) -> Iterator[tuple[subprocess.Pope
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.close()
-            process.terminate()
-            try:
-                process.wait(STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _end(process)
             process.stdout.close()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a process: a server that waits for the episodes of a killed load is told twice."""
+    for limit_s in STOP_LIMITS_S:
+        process.terminate()
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _line(process: subprocess.Popen[str], limit_s: float) -> str:
