@@ -99,8 +99,8 @@ END_TO_END = (
 
 AGENT_LIMIT_US = 3000
 AGENTS = tuple(
-    Row(name=f"a tool's call by {name}, p50", figure="p50_us",
-        sides=(ours(label=name, client=client, door=door),),
+    Row(name=f"a tool call by {name}, p50", figure="p50_us",
+        sides=(ours(label=name, client=client, door=door), rival("ping_pong")),
         limits=(Limit(figure="p50_us", most=AGENT_LIMIT_US),))
     for name, client, door in (
         ("gRPC step", "ours", Door.GRPC),

@@ -18,8 +18,8 @@ GROUPS = (
         rows=grids.END_TO_END, rounds=2, seconds=1.5, quick=True,
     ),
     Group(
-        title="A tool's call by each door",
-        about="One agent, one call after the other; no SDK on its side.",
+        title="A tool call by each door",
+        about="One agent, one call after the other, without an SDK; beside a bare socket.",
         rows=grids.AGENTS, rounds=2, seconds=0.5, quick=True,
     ),
     Group(
