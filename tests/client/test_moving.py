@@ -87,6 +87,19 @@ async def two_sessions(
         yield one, other
 
 
+async def moves_over() -> None:
+    """Waits until no session is about to move any more."""
+    moves = {task for task in asyncio.all_tasks() if task.get_name() == "openenv-grpc moving"}
+    if moves:
+        await asyncio.wait(moves)
+
+
+async def until_moved() -> None:
+    """Waits until a session has moved, whose outcome was large just now."""
+    await moves_over()
+    assert "openenv-grpc large" in [thread.name for thread in threading.enumerate()]
+
+
 def is_attach(operation: session_pb2.Operation) -> bool:
     return operation.HasField("attach")
 
@@ -215,16 +228,9 @@ async def test_a_server_without_room_for_a_second_connection_is_asked_once(
         for _ in range(3):
             assert (await one.step(LARGE)).observation == LARGE
             assert (await other.step(LARGE)).observation == LARGE
-            await tasks_named("moving")
+            await moves_over()
     assert caplog.text.count("no second connection for large outcomes") == 1
     assert {socket for socket, _, _ in peer.came} == {1}
-
-
-async def tasks_named(what: str) -> None:
-    """Waits for the end of tasks of the client."""
-    found = {task for task in asyncio.all_tasks() if task.get_name() == f"openenv-grpc {what}"}
-    if found:
-        await asyncio.wait(found)
 
 
 async def test_it_tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +240,7 @@ async def test_it_tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     peer.most_sockets = 1
     async with two_sessions(peer) as (large, _):
         await large.step(LARGE)
-        await tasks_named("moving")
+        await moves_over()
         peer.most_sockets = 2
         await large.step(LARGE)
         await peer.until_came((2, 1, "attach"))
