@@ -8,10 +8,17 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import numpy
 import pytest
 from aiohttp import web
 
-from openenv_grpc.client import GenericEnvClient, connections, crossing, moving
+from openenv_grpc.client import (
+    GenericEnvClient,
+    VectorEnvClient,
+    connections,
+    crossing,
+    moving,
+)
 from openenv_grpc.errors import SessionTakenOverError
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.client.peers import ConnectPeer
@@ -331,3 +338,20 @@ async def test_closing_while_it_moves_ends_the_session_and_both_connections(
     await peer.until(lambda: peer.ended == 2)
     names = [task.get_name() for task in asyncio.all_tasks()]
     assert [name for name in names if name.startswith("openenv-grpc")] == []
+
+
+async def test_large_arrays_arrive_whole_for_one_and_for_many(url: str) -> None:
+    frame = numpy.ones(100_000, dtype=bool)
+    look = {"op": "look", "frame": frame}
+    async with (
+        GenericEnvClient(url, environment="TurnEnvironment") as client,
+        VectorEnvClient(url, 2, environment="TurnEnvironment") as envs,
+        asyncio.timeout(30),
+    ):
+        await envs.reset()
+        for _ in range(3):
+            seen = (await client.step(look)).observation
+            numpy.testing.assert_array_equal(seen["frame"], 2 * frame)
+            numpy.testing.assert_array_equal(seen["frames"][0], frame)
+            batch = (await envs.step([look, look])).observations
+            numpy.testing.assert_array_equal(batch["frame"], numpy.stack([2 * frame, 2 * frame]))
