@@ -19,6 +19,8 @@ from openenv_grpc.environment import (
     TaskProvider,
 )
 from openenv_grpc.errors import (
+    ClientAnswerError,
+    ClientCapabilityError,
     ConcurrencyConfigurationError,
     ConfigurationError,
     DeadlineExceededError,
@@ -45,10 +47,13 @@ from openenv_grpc.tools import (
     ToolError,
     ToolErrorType,
     ToolOutcome,
+    elicit,
     prompt,
     report_log,
     report_progress,
     resource,
+    roots,
+    sample,
     tool,
 )
 from openenv_grpc.transforms import CompositeTransform, NullTransform, Transform
@@ -69,6 +74,8 @@ __all__ = [
     "Budgets",
     "CallToolAction",
     "CallToolObservation",
+    "ClientAnswerError",
+    "ClientCapabilityError",
     "CompositeTransform",
     "ConcurrencyConfig",
     "ConcurrencyConfigurationError",
@@ -116,10 +123,13 @@ __all__ = [
     "create_app",
     "create_fastapi_app",
     "create_web_interface_app",
+    "elicit",
     "prompt",
     "report_log",
     "report_progress",
     "resource",
+    "roots",
+    "sample",
     "serve",
     "tool",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import (
+    Client,
     PromptAnswer,
     PromptInfo,
     ResourceList,
@@ -76,6 +77,8 @@ class Operation:
     """The span that this is below, as its client says; from its arrival on, the server's."""
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
+    client: Client | None = None
+    """Whom the tool may ask, where there is a listener; `None` for nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

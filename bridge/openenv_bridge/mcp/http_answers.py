@@ -48,8 +48,9 @@ class HttpAnswer:
         self._request = request
         self._headers = dict(headers or {})
         self._outlives = outlives
-        self._streams = EVENT_STREAM in request.headers.get(hdrs.ACCEPT, "").lower()
-        self._only_streams = self._streams and not accepts(request, "application/json")
+        self.streams = EVENT_STREAM in request.headers.get(hdrs.ACCEPT, "").lower()
+        """Whether more than the answer can be told."""
+        self._only_streams = self.streams and not accepts(request, "application/json")
         self._stream: web.StreamResponse | None = None
 
     async def send(self, told: Told) -> web.StreamResponse:
@@ -71,12 +72,12 @@ class HttpAnswer:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     told = await queue.get()
             except TimeoutError:
-                if self._streams:
+                if self.streams:
                     await (await self._opened()).write(b":\r\n\r\n")
                 continue
             match told:
                 case bytes():
-                    if self._streams:
+                    if self.streams:
                         await (await self._opened()).write(_event(told))
                 case Answered():
                     return await self._end(told)

@@ -10,7 +10,14 @@ from aiohttp import web
 from openenv_bridge.mcp import greeting, messages, methods
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.envelope import SESSION_PARAMETER, VERSION_HEADER
-from openenv_bridge.mcp.exchange import Told, Wanted, at_once, exchange, progress_token
+from openenv_bridge.mcp.exchange import (
+    Told,
+    Wanted,
+    at_once,
+    exchange,
+    interview,
+    progress_token,
+)
 from openenv_bridge.mcp.http_answers import EVENT_STREAM, HttpAnswer, accepts
 from openenv_bridge.mcp.messages import (
     BATCHING_VERSION,
@@ -22,11 +29,13 @@ from openenv_bridge.mcp.messages import (
     McpError,
     Notification,
 )
+from openenv_bridge.mcp.offers import ASKING, offers
 from openenv_bridge.mcp.sessions import McpSession, McpSessions
 from openenv_bridge.responses import json_response
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
+from openenv_grpc.hearing import Interview
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.types import JsonValue
@@ -84,6 +93,8 @@ class Legacy:
                 return await self._call(request, message, self._named(request, principal))
             case Notification(method="notifications/cancelled"):
                 cancel(self._named(request, principal), message.params.get("requestId"))
+            case messages.Answer():
+                self._named(request, principal).requests.take(message)
         if SESSION_HEADER in request.headers:
             self._named(request, principal)
         return web.Response(status=202)
@@ -107,11 +118,13 @@ class Legacy:
     ) -> web.StreamResponse:
         # A client that goes has not cancelled its call: it says so, if it wants to.
         answer = HttpAnswer(request, outlives=self._sessions.spawn)
+        asks = Interview(session.offers if answer.streams else frozenset())
         session.streams += 1
         try:
-            return await answer.send(told_of(call, session))
+            return await answer.send(told_of(call, session, asks))
         finally:
             session.streams -= 1
+            asks.hang_up("the client is gone: the stream by which it was asked has ended")
 
     async def _batch(
         self, request: web.Request, values: list[JsonValue], principal: Principal
@@ -146,6 +159,7 @@ async def initialized(session: McpSession, call: Call) -> bytes:
         first=session.first,
     )
     session.version = result["protocolVersion"]
+    session.offers = offers(call.params.get("capabilities"))
     return messages.result(call.id, result)
 
 
@@ -156,8 +170,8 @@ async def described(port: SessionPort) -> str:
     return "" if reply.error is not None else reply.content.decode()
 
 
-async def told_of(call: Call, session: McpSession) -> Told:
-    """Does what a call asks for, and tells of it."""
+async def told_of(call: Call, session: McpSession, asks: Interview | None = None) -> Told:
+    """Does what a call asks for, and tells of it; `asks` is how tools ask the client."""
     try:
         plan = methods.in_session(call, session)
     except McpError as refused:
@@ -169,7 +183,10 @@ async def told_of(call: Call, session: McpSession) -> Told:
         wanted = Wanted(
             progress_token=progress_token(call), level=session.level, subscribed=session.subscribed
         )
-        told = exchange(session.port, plan, wanted)
+        if asks is None or not asks.offers or plan.kind not in ASKING:
+            told = exchange(session.port, plan, wanted)
+        else:
+            told = interview(session.port, plan, wanted, asks, session.requests.write)
     try:
         async for each in told:
             yield each

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from openenv_bridge.idling import MAX_IDLE_S, expire
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.messages import LEGACY_VERSIONS, CallId
+from openenv_bridge.mcp.requests import Requests
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
@@ -39,6 +40,10 @@ class McpSession:
     subscribed: set[str] = field(default_factory=set)
     """URIs of resources."""
     running: dict[CallId, Operation] = field(default_factory=dict)
+    offers: frozenset[str] = frozenset()
+    """What its client offers to be asked."""
+    requests: Requests = field(default_factory=Requests)
+    """What it was asked."""
     streams: int = 0
     """Responses that are open: as long as there is one, it does not idle."""
     last_used: float = 0.0

@@ -19,7 +19,15 @@ from openenv_bridge.mcp.envelope import (
     header_value,
 )
 from openenv_bridge.mcp.legacy import SESSION_HEADER
-from openenv_bridge.mcp.messages import SESSION_ERROR, Answer, Call, CallId, McpError, Notification
+from openenv_bridge.mcp.messages import (
+    SESSION_ERROR,
+    Answer,
+    Call,
+    CallId,
+    McpError,
+    Message,
+    Notification,
+)
 from openenv_bridge.mcp_methods import CLOSE
 from openenv_grpc.types import JsonValue
 
@@ -70,10 +78,8 @@ class Relay:
                 task.add_done_callback(lambda _: self._calls.pop(message.id, None))
             case Notification(method="notifications/cancelled") if not self._session:
                 self._hang_up(message.params.get("requestId"))
-            case Notification():
+            case Notification() | Answer():
                 group.create_task(self._send(message))
-            case Answer():
-                return  # nothing was asked of the client
 
     async def _in_session(self, call: Call) -> Call:
         """Has a call of a version without sessions mean one all the same: this client's."""
@@ -107,7 +113,7 @@ class Relay:
         if task is not None:
             task.cancel()
 
-    async def _send(self, message: Call | Notification) -> None:
+    async def _send(self, message: Message) -> None:
         try:
             await self._post(message)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -130,12 +136,12 @@ class Relay:
         except (aiohttp.ClientError, TimeoutError) as error:
             return self._unreachable(call, error)
 
-    async def _post(self, message: Call | Notification) -> None:
+    async def _post(self, message: Message) -> None:
         session = self._session
         async with self._http.post(
             self._url, **_body(message, session=session, streams=True)
         ) as response:
-            if isinstance(message, Notification):
+            if not isinstance(message, Call):
                 return
             if response.status == 404 and session:
                 await self._begin_anew(message, session)
@@ -186,7 +192,7 @@ class Relay:
 
 
 def _body(
-    message: Call | Notification, *, session: dict[str, str] | None = None, streams: bool = False
+    message: Message, *, session: dict[str, str] | None = None, streams: bool = False
 ) -> dict[str, Any]:
     """Returns what a request is made of: the message, and the headers that tell of it."""
     headers = {
@@ -197,9 +203,11 @@ def _body(
     return {"data": messages.written(message), "headers": headers}
 
 
-def _repeated(message: Call | Notification) -> dict[str, str]:
+def _repeated(message: Message) -> dict[str, str]:
     """Returns the headers that repeat what is in the body, in versions that ask for that."""
-    version = message.meta.get(VERSION_META) if isinstance(message, Call) else None
+    if not isinstance(message, Call):
+        return {}
+    version = message.meta.get(VERSION_META)
     if not isinstance(version, str):
         return {}
     headers = {VERSION_HEADER: version, METHOD_HEADER: message.method}

@@ -26,6 +26,7 @@ from openenv_grpc.operations import (
     StateRead,
     TaskQuery,
 )
+from openenv_grpc.tools.asking import Unreachable, asking
 from openenv_grpc.tools.notices import heard
 from openenv_grpc.types import JsonValue
 
@@ -99,7 +100,11 @@ class Instance:
         if operation.listener is None:
             return prepared
         call, complete = prepared
-        return partial(heard, operation.listener.tell, call), complete
+        call = partial(heard, operation.listener.tell, call)
+        if operation.client is not None:
+            inline = self.spec.isolation == "inline"
+            call = partial(asking, Unreachable() if inline else operation.client, call)
+        return call, complete
 
     # Episodes
 

@@ -259,13 +259,6 @@ async def test_what_is_no_message_is_400(serve: Serve, body: Any, code: int) -> 
         assert (answered.status, answered.error["code"]) == (400, code)
 
 
-async def test_a_response_of_the_client_is_taken(serve: Serve) -> None:
-    async with serve(TOOLBOX) as served:
-        client = Client(served)
-        await client.initialize()
-        assert (await client.send({"jsonrpc": "2.0", "id": 1, "result": {}})).status == 202
-
-
 async def test_the_version_that_has_batches_has_them(serve: Serve) -> None:
     async with serve(TOOLBOX) as served:
         client = Client(served)
