@@ -116,7 +116,7 @@ async def hear(
 
     Closing the generator before the reply, or cancelling what waits for it, cancels the operation.
     """
-    hearing = Hearing[ToolNotice]()
+    hearing: Hearing[ToolNotice] = Hearing()
     operation.listener = hearing
     submitted = _heard(session, operation, hearing)
     async with aclosing(submitted) as heard:

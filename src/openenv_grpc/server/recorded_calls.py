@@ -58,7 +58,7 @@ class RecordedCalls:
             raise RequestConflictError(
                 f"the call_id {call_id!r} was used for another call; choose a new one"
             )
-        hearing = Hearing[ToolNotice]()
+        hearing: Hearing[ToolNotice] = Hearing()
         if call is None:
             call = self._submit(call_id, content, hearing, submit)
         elif call.reply.done():
