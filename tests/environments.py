@@ -21,8 +21,10 @@ from openenv_grpc.tools import (
     ToolOutcome,
     elicit,
     prompt,
+    report_changed,
     report_log,
     report_progress,
+    report_updated,
     resource,
     roots,
     sample,
@@ -322,6 +324,10 @@ class Named(BaseModel):
     name: str
 
 
+def _nothing() -> None:
+    """Does nothing."""
+
+
 class Curious(MCPEnvironment):
     """Has tools that ask the client of their caller, and counts how often they are called."""
 
@@ -380,6 +386,14 @@ class Curious(MCPEnvironment):
     def count(self) -> int:
         """Tells how often the user was asked for a name."""
         return self.calls
+
+    @tool
+    def learn(self) -> str:
+        """Makes another tool, and tells of all that changed."""
+        self.tool(name="learned")(_nothing)
+        report_changed("prompts")
+        report_updated("curious://calls")
+        return "learned"
 
     @prompt
     async def letter(self) -> str:

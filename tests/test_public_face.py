@@ -20,8 +20,8 @@ FACE = """
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
     SessionNotFoundError SnapshotProvider State StepResult SyncEnvClient TaskProvider Tool ToolError
     ToolErrorType ToolOutcome Transform UnavailableError VectorEnvClient __version__ create_app
-    create_fastapi_app create_web_interface_app elicit prompt report_log report_progress
-    resource roots sample serve tool
+    create_fastapi_app create_web_interface_app elicit prompt report_changed report_log
+    report_progress report_updated resource roots sample serve tool
 """
 
 IMPORTED = "import sys, openenv_grpc; print(*sys.modules, sep=chr(10))"

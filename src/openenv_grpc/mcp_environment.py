@@ -42,6 +42,7 @@ from openenv_grpc.tools import (
     ToolFunction,
     ToolInfo,
 )
+from openenv_grpc.tools.changes import report_changed
 from openenv_grpc.tools.functions import ToolMode
 from openenv_grpc.tools.toolbox import Toolbox, check_name
 from openenv_grpc.transforms import Transform
@@ -120,6 +121,7 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
         def register(function: FunctionT) -> FunctionT:
             made = ToolFunction(function, name=name, description=description, mode=mode)
             self._tools.add(made.bound(function))
+            report_changed("tools")
             return function
 
         return register

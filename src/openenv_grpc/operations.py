@@ -19,6 +19,7 @@ from openenv_grpc.tools import (
     ToolInfo,
     ToolNotice,
 )
+from openenv_grpc.tools.changes import TellChange
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -79,6 +80,8 @@ class Operation:
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
     client: Client | None = None
     """Whom the tool may ask, where there is a listener; `None` for nobody."""
+    changes: TellChange | None = None
+    """Is told what changes meanwhile. The session sets it while somebody follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,13 @@ from openenv_grpc.engine.process.frames import (
     FrameReader,
     anonymous_file,
     read_answer,
+    read_change,
     read_error,
     read_notice,
     read_operation,
     read_questions,
     write_answer,
+    write_change,
     write_error,
     write_frame,
     write_notice,
@@ -31,7 +33,7 @@ from openenv_grpc.engine.process.frames import (
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
 from openenv_grpc.hearing import Interview
 from openenv_grpc.operations import Kind, Operation
-from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, ToolQuestion
+from openenv_grpc.tools import Change, ToolLog, ToolNotice, ToolProgress, ToolQuestion
 from tests.engine.talking import CODEC, JsonCodec
 
 
@@ -112,6 +114,10 @@ def test_an_error_of_an_authors_own_class_crosses_by_its_reason() -> None:
 QUESTION = ToolQuestion(key="where", method="roots/list", params={})
 
 
+def untold(change: Change) -> None:
+    raise AssertionError("nobody is to be told of a change")
+
+
 class Deaf:
     def tell(self, notice: ToolNotice) -> None:
         raise AssertionError("nobody is to be told anything")
@@ -132,15 +138,27 @@ def test_notices_cross(notice: ToolNotice) -> None:
 def test_somebody_listens_on_the_other_side_if_somebody_does_here() -> None:
     operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=Deaf())
     listener = Deaf()
-    assert read_operation(write_operation(operation), listener, Interview).listener is listener
+    assert (
+        read_operation(write_operation(operation), listener, Interview, untold).listener is listener
+    )
 
 
 async def test_what_the_client_offers_is_known_on_the_other_side() -> None:
     asks = Interview(frozenset({"roots"}))
     operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=asks, client=asks)
-    read = read_operation(write_operation(operation), Deaf(), Interview)
+    read = read_operation(write_operation(operation), Deaf(), Interview, untold)
     assert read.client is not None
     assert read.client.offers == {"roots"}
+
+
+@pytest.mark.parametrize("change", [Change(listed="tools"), Change(uri="shop://stock")])
+def test_changes_cross(change: Change) -> None:
+    assert read_change(write_change(change)) == change
+
+
+def test_who_follows_is_told_on_the_other_side() -> None:
+    operation = Operation(kind=Kind.STEP, codec=CODEC, changes=untold)
+    assert read_operation(write_operation(operation), Deaf(), Interview, untold).changes is untold
 
 
 def test_questions_cross() -> None:
@@ -175,7 +193,7 @@ def test_operations_cross() -> None:
         timeout_s=1.5,
         context="frame 7",
     )
-    read = read_operation(write_operation(operation), Deaf(), Interview)
+    read = read_operation(write_operation(operation), Deaf(), Interview, untold)
     assert read.listener is None
     assert read.client is None
     assert isinstance(read.codec, JsonCodec)

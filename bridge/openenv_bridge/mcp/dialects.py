@@ -51,6 +51,10 @@ class McpDialects:
             return await self._legacy.post(request, value, spec, principal)
         return await self._reference.post(request)
 
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Tells a client of the versions that have sessions of changes."""
+        return await self._legacy.get(request, self._access.principal(token_of(request)))
+
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Ends a session of the versions that have them."""
         return await self._legacy.delete(request, self._access.principal(token_of(request)))

@@ -11,6 +11,7 @@ from openenv_bridge.mcp import greeting, messages, methods
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.envelope import SESSION_PARAMETER, VERSION_HEADER
 from openenv_bridge.mcp.exchange import (
+    Answered,
     Told,
     Wanted,
     at_once,
@@ -30,6 +31,7 @@ from openenv_bridge.mcp.messages import (
     Notification,
 )
 from openenv_bridge.mcp.offers import ASKING, offers
+from openenv_bridge.mcp.pushes import Pushes, Wishes
 from openenv_bridge.mcp.sessions import McpSession, McpSessions
 from openenv_bridge.responses import json_response
 from openenv_grpc.access import Agent, Principal
@@ -65,6 +67,25 @@ class Legacy:
             return json_response(refused.written(), status=_status(refused))
         except SessionNotFoundError as error:
             return session_not_found(error)
+
+    async def get(self, request: web.Request, principal: Principal) -> web.StreamResponse:
+        """Tells a client of changes, until it leaves, asks anew or its session ends."""
+        try:
+            check_version(request)
+            session = self._named(request, principal)
+        except McpError as refused:
+            return json_response(refused.written(), status=400)
+        except SessionNotFoundError as error:
+            return session_not_found(error)
+        if session.pushes is not None:
+            session.pushes.ended()  # its client has lost that stream, and told nobody
+        pushes = Pushes(
+            Wishes(uris=session.subscribed),
+            is_own=lambda operation: operation in session.running.values(),
+        )
+        session.pushes = pushes
+        with self._sessions.listening(session.port, pushes):
+            return await HttpAnswer(request, opens=True).send(_pushed(pushes))
 
     async def delete(self, request: web.Request, principal: Principal) -> web.StreamResponse:
         """Ends a session."""
@@ -200,6 +221,12 @@ async def _answer(call: Call, session: McpSession) -> bytes:
     async for told in told_of(call, session):
         content = told if isinstance(told, bytes) else told.content
     return content
+
+
+async def _pushed(pushes: Pushes) -> Told:
+    async for content in pushes.told():
+        yield content
+    yield Answered(b"")
 
 
 def cancel(session: McpSession, call_id: JsonValue) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 
 from aiohttp import web
 
-from openenv_bridge.mcp import envelope, greeting, messages, methods
+from openenv_bridge.mcp import envelope, greeting, listening, messages, methods
 from openenv_bridge.mcp.codec import (
     HANDLE_META,
     OBSERVATION_URI,
@@ -41,6 +40,7 @@ from openenv_bridge.mcp.messages import (
     McpError,
 )
 from openenv_bridge.mcp.offers import ASKING
+from openenv_bridge.mcp.pushes import Pushes, Wishes
 from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.responses import json_response
 from openenv_grpc.access import Principal, tools_session
@@ -109,7 +109,7 @@ class Modern:
                 )
                 return at_once(answering.result(found, caching=True))
             case "subscriptions/listen":
-                return _listening(call)
+                return self._listening(call, self._claimed(call, named) if named else None)
             case "tools/call":
                 return await self._call_tool(call, spec, caller)
             case "resources/read" if call.params.get("uri") == OBSERVATION_URI and not named:
@@ -190,6 +190,13 @@ class Modern:
         conversation = Conversation(source, call, caller, self._conversations)
         return conversation.leg(call, _wanted(call))
 
+    def _listening(self, call: Call, port: SessionPort | None) -> Told:
+        """Tells of changes in a session; without one, nothing but that it listens."""
+        wishes = Wishes(lists=(), uris=()) if port is None else listening.wishes(call)
+        meta: dict[str, JsonValue] = {envelope.SUBSCRIPTION_META: call.id}
+        pushes = Pushes(wishes, meta=meta)
+        return listening.told(call, wishes, pushes, self._sessions.listening(port, pushes))
+
     async def _described(self, spec: EnvironmentSpec) -> str:
         with suppress(OpenEnvError):  # what fails to be built tells nothing of itself
             return (await self._host.metadata(spec.name)).description
@@ -222,14 +229,6 @@ async def _heard_in(entered: Transient, operation: Operation, asks: Interview) -
     async with entered as port, aclosing(converse(port, operation, asks)) as heard:
         async for told in heard:
             yield told
-
-
-async def _listening(call: Call) -> Told:
-    """Tells that nothing will be told: no session announces changes by itself."""
-    meta: JsonValue = {envelope.SUBSCRIPTION_META: call.id}
-    params: dict[str, JsonValue] = {"notifications": {}, "_meta": meta}
-    yield messages.notification("notifications/subscriptions/acknowledged", params)
-    await asyncio.Event().wait()
 
 
 def _status(answered: Answered) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from openenv_bridge.idling import MAX_IDLE_S, expire
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.messages import LEGACY_VERSIONS, CallId
+from openenv_bridge.mcp.pushes import Pushes
 from openenv_bridge.mcp.requests import Requests
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -44,6 +46,8 @@ class McpSession:
     """What its client offers to be asked."""
     requests: Requests = field(default_factory=Requests)
     """What it was asked."""
+    pushes: Pushes | None = None
+    """What tells it of changes, while its stream for that is open."""
     streams: int = 0
     """Responses that are open: as long as there is one, it does not idle."""
     last_used: float = 0.0
@@ -65,6 +69,7 @@ class McpSessions:
         self._sessions: dict[str, McpSession] = {}
         self._unclaimed: dict[str, McpSession] = {}  # begun by a call, and not named since
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pushes: set[Pushes] = set()
 
     async def begin(self, spec: EnvironmentSpec) -> McpSession:
         """Opens a session of an environment and resets it, where the server's mode has resets.
@@ -155,9 +160,35 @@ class McpSessions:
         session.last_used = self._clock()
         return session
 
+    @contextmanager
+    def listening(self, port: SessionPort | None, pushes: Pushes) -> Iterator[None]:
+        """Has a client told what is done in a session, if any, which does not idle meanwhile."""
+        sessions = self._sessions.values()
+        listened_in = [each for each in sessions if port is not None and each.port.id == port.id]
+        leave = None if port is None else port.follow(pushes)
+        self._pushes.add(pushes)
+        for session in listened_in:
+            session.streams += 1
+        try:
+            yield
+        finally:
+            for session in listened_in:
+                session.streams -= 1
+                session.last_used = self._clock()
+            self._pushes.discard(pushes)
+            if leave is not None:
+                leave()
+
+    async def end_pushes(self) -> None:
+        """Ends what tells clients of changes."""
+        for pushes in self._pushes:
+            pushes.ended()
+
     async def end(self, session: McpSession) -> None:
         """Ends a client's session, and that of the environment if the client began it."""
         self._sessions.pop(session.id, None)
+        if session.pushes is not None:
+            session.pushes.ended()
         if session.is_own:
             self._forget(session.port)
             await ask(session.port, _operation(Kind.CLOSE))

@@ -13,6 +13,7 @@ from openenv_grpc.tools.actions import (
 )
 from openenv_grpc.tools.answers import Media, ToolAnswer, ToolInfo, ToolOutcome, ToolResult
 from openenv_grpc.tools.asking import Client, Question, ToolQuestion
+from openenv_grpc.tools.changes import Change, report_changed, report_updated
 from openenv_grpc.tools.functions import BoundTool, ToolFunction, tool
 from openenv_grpc.tools.library import Library, Offers
 from openenv_grpc.tools.notices import (
@@ -34,6 +35,7 @@ __all__ = [
     "BoundTool",
     "CallToolAction",
     "CallToolObservation",
+    "Change",
     "Client",
     "Elicited",
     "Library",
@@ -66,8 +68,10 @@ __all__ = [
     "Toolbox",
     "elicit",
     "prompt",
+    "report_changed",
     "report_log",
     "report_progress",
+    "report_updated",
     "resource",
     "roots",
     "sample",

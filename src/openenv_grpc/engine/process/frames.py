@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
 from openenv_grpc.operations import Kind, Listener, Operation
-from openenv_grpc.tools import Client, ToolLog, ToolNotice, ToolProgress, ToolQuestion
+from openenv_grpc.tools import Change, Client, ToolLog, ToolNotice, ToolProgress, ToolQuestion
+from openenv_grpc.tools.changes import TellChange
 from openenv_grpc.types import JsonValue
 
 INLINE_BYTES = 64 * 2**10
@@ -69,6 +70,8 @@ class FrameKind(enum.IntEnum):
     """A tool tells something. Number: that of the operation. Facts: the notice."""
     ASKED = 14
     """A tool asks its caller's client. Number: that of the operation. Facts: the questions."""
+    CHANGED = 16
+    """The environment tells of a change. Number: that of the operation. Facts: the change."""
 
 
 class Frame(NamedTuple):
@@ -181,21 +184,25 @@ def write_operation(operation: Operation) -> bytes:
             operation.trace,
             operation.listener is not None,
             None if operation.client is None else operation.client.offers,
+            operation.changes is not None,
         ),
         protocol=5,
     )
 
 
 def read_operation(
-    content: bytes, listener: Listener, client_of: Callable[[frozenset[str]], Client]
+    content: bytes,
+    listener: Listener,
+    client_of: Callable[[frozenset[str]], Client],
+    tell_change: TellChange,
 ) -> Operation:
     """Reads what `write_operation` wrote.
 
-    `listener` is told if somebody listens; `client_of` makes who is asked, of what it offers.
+    `listener` is told if somebody listens, `tell_change` if somebody follows; `client_of` makes
+    who is asked, of what it offers.
     """
-    kind, codec, payload, request_id, timeout_s, context, trace, is_heard, offers = pickle.loads(
-        content
-    )
+    kind, codec, payload, request_id, timeout_s, context, trace, *around = pickle.loads(content)
+    is_heard, offers, is_followed = around
     return Operation(
         kind=Kind(kind),
         codec=codec,
@@ -206,6 +213,7 @@ def read_operation(
         trace=trace,
         listener=listener if is_heard else None,
         client=None if offers is None else client_of(offers),
+        changes=tell_change if is_followed else None,
     )
 
 
@@ -248,3 +256,14 @@ def read_answer(content: bytes) -> tuple[str, JsonValue, str | None]:
     """Reads what `write_answer` wrote: the key, and the result or why there is none."""
     key, result, error = json.loads(content)
     return key, result, error
+
+
+def write_change(change: Change) -> bytes:
+    """Writes what changed."""
+    return json.dumps([change.listed, change.uri]).encode()
+
+
+def read_change(facts: bytes) -> Change:
+    """Reads what `write_change` wrote."""
+    listed, uri = json.loads(facts)
+    return Change(listed=listed, uri=uri)

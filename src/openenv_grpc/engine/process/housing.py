@@ -18,6 +18,7 @@ from openenv_grpc.engine.process.child import Child
 from openenv_grpc.engine.process.frames import (
     Frame,
     FrameKind,
+    read_change,
     read_error,
     read_notice,
     read_questions,
@@ -139,6 +140,8 @@ class ProcessHousing:
                 self._tell(frame)
             case FrameKind.ASKED:
                 self._ask(frame)
+            case FrameKind.CHANGED:
+                self._tell_change(frame)
             case FrameKind.BUILT:
                 facts = json.loads(frame.facts)
                 self.environment_type = facts["type"]
@@ -159,6 +162,12 @@ class ProcessHousing:
             listener = self._running[0].listener
             if listener is not None:
                 listener.tell(read_notice(frame.facts))
+
+    def _tell_change(self, frame: Frame) -> None:
+        if self._running is not None and frame.number == self._number:
+            tell = self._running[0].changes
+            if tell is not None:
+                tell(read_change(frame.facts))
 
     def _ask(self, frame: Frame) -> None:
         """Hands on what a tool asks, and later sends what came of it."""

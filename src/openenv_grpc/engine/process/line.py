@@ -17,12 +17,13 @@ from openenv_grpc.engine.process.frames import (
     FrameKind,
     FrameReader,
     read_answer,
+    write_change,
     write_frame,
     write_notice,
     write_questions,
 )
 from openenv_grpc.events import carried
-from openenv_grpc.tools import ToolNotice, ToolQuestion
+from openenv_grpc.tools import Change, ToolNotice, ToolQuestion
 from openenv_grpc.types import JsonValue
 
 _CHUNK_BYTES = 2**18
@@ -80,6 +81,10 @@ class LineListener:
     def tell(self, notice: ToolNotice) -> None:
         """Sends a notice."""
         self._line.send(FrameKind.NOTICE, number=self._number, facts=write_notice(notice))
+
+    def tell_change(self, change: Change) -> None:
+        """Sends what changed."""
+        self._line.send(FrameKind.CHANGED, number=self._number, facts=write_change(change))
 
 
 class LineClient:

@@ -104,10 +104,12 @@ class Resident:
         performer = self._performer
         assert performer is not None
         try:
+            listener = LineListener(self._line, frame.number)
             operation = read_operation(
                 frame.content,
-                LineListener(self._line, frame.number),
+                listener,
                 partial(self._client_of, frame.number),
+                listener.tell_change,
             )
             if performer.instance.awaits(operation):
                 loop = self._on_loop()
