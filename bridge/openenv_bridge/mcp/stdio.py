@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from openenv_bridge.mcp.envelope import (
     VERSION_META,
     header_value,
 )
+from openenv_bridge.mcp.http_answers import EVENT_STREAM
 from openenv_bridge.mcp.legacy import SESSION_HEADER
 from openenv_bridge.mcp.messages import (
     SESSION_ERROR,
@@ -46,16 +48,18 @@ class Relay:
         self._handle = ""  # what names it in versions without such headers
         self._initialize: Call | None = None
         self._beginning = asyncio.Lock()  # one session begins in the place of one that was lost
+        self._has_begun = asyncio.Event()  # since the last that was listened to
         self._calls: dict[CallId, asyncio.Task[None]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Relays line by line until there are no more; then ends the session."""
         try:
             async with asyncio.TaskGroup() as group:
+                listening = group.create_task(self._listen())
                 async for line in lines:
                     if line.strip():
                         await self._take(line, group)
-                for task in self._calls.values():
+                for task in (listening, *self._calls.values()):
                     task.cancel()  # nobody reads the answers any more
         finally:
             await self._end()
@@ -132,6 +136,7 @@ class Relay:
                         SESSION_HEADER: response.headers[SESSION_HEADER],
                         VERSION_HEADER: messages.parse(content)["result"]["protocolVersion"],
                     }
+                    self._has_begun.set()
                 return answer
         except (aiohttp.ClientError, TimeoutError) as error:
             return self._unreachable(call, error)
@@ -145,7 +150,7 @@ class Relay:
                 return
             if response.status == 404 and session:
                 await self._begin_anew(message, session)
-            elif response.content_type == "text/event-stream":
+            elif response.content_type == EVENT_STREAM:
                 async for event in _events(response):
                     self._write(event)
             else:
@@ -153,6 +158,18 @@ class Relay:
                     self._handle = ""  # it is gone; the next call begins another
                 content = await response.read()
                 self._write(self._checked(message, content, response.status))
+
+    async def _listen(self) -> None:
+        """Hands on what is told between calls, in one session after another."""
+        while True:
+            await self._has_begun.wait()
+            self._has_begun.clear()
+            headers = {"Accept": EVENT_STREAM, **self._session}
+            with suppress(aiohttp.ClientError, TimeoutError):  # the next call tells what is wrong
+                async with self._http.get(self._url, headers=headers) as response:
+                    if response.content_type == EVENT_STREAM:  # else it tells nothing between them
+                        async for event in _events(response):
+                            self._write(event)
 
     async def _begin_anew(self, call: Call, lost: dict[str, str]) -> None:
         """Begins another session, since clients do not, and tells that the last one is over."""
@@ -197,7 +214,7 @@ def _body(
     """Returns what a request is made of: the message, and the headers that tell of it."""
     headers = {
         "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream" if streams else "application/json",
+        "Accept": f"application/json, {EVENT_STREAM}" if streams else "application/json",
         **(_repeated(message) or session or {}),
     }
     return {"data": messages.written(message), "headers": headers}
