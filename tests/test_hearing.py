@@ -17,7 +17,7 @@ from openenv_grpc.operations import Kind, Reply
 from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, report_progress, tool
 from openenv_grpc.types import Observation
 from tests.engine.talking import Caller, opened
-from tests.environments import Curious, Library
+from tests.environments import Curious, Library, Named
 from tests.mcp_packages import SERVERS, context_class
 
 STEPS = [
@@ -176,6 +176,30 @@ async def test_a_tool_gets_the_answers_to_what_it_asks(
             asked, reply = await conversed(caller, name, Interview(ALL))
             assert asked == keys
             assert json.loads(reply.content)["text"] == text
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize("make_server", SERVERS.values(), ids=SERVERS.keys())
+async def test_a_tool_of_an_mcp_server_gets_the_answers_to_what_it_asks(make_server: Any) -> None:
+    server = make_server({})
+
+    class Served(MCPEnvironment):
+        def __init__(self) -> None:
+            super().__init__(mcp_server=server)
+
+        def reset(self, **kwargs: Any) -> Observation:
+            return Observation()
+
+    async def greet(ctx: Any) -> str:
+        return f"hello {(await ctx.elicit('Who are you?', Named)).data.name}"
+
+    greet.__annotations__["ctx"] = context_class(server)
+    server.tool(name="greet")(greet)
+    async with opened(Served) as caller:
+        for _ in range(2):
+            asked, reply = await conversed(caller, "greet", Interview(ALL))
+            assert asked == [["elicitation"]]
+            assert json.loads(reply.content)["text"] == "hello Ada"
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

@@ -24,6 +24,7 @@ METHODS: dict[Capability, str] = {
     "sampling": "sampling/createMessage",
     "roots": "roots/list",
 }
+CAPABILITIES = {method: capability for capability, method in METHODS.items()}
 ANSWER_TIMEOUT_S = 300.0
 """How long a tool waits for an answer, unless it says otherwise."""
 
