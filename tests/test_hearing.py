@@ -233,6 +233,24 @@ async def test_who_hangs_up_ends_the_waiting_of_a_tool_that_blocks() -> None:
         assert b"nobody answers: the client is gone" in reply.content
 
 
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_closing_the_session_does_not_wait_for_an_answer(isolation: str) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with (
+        opened(Curious, isolation=isolation, settings=settings) as caller,
+        asyncio.timeout(60),
+    ):
+        operation = caller.operation(Kind.CALL_TOOL, ("modest", {}))
+        conversation = converse(caller.session, operation, Interview(ALL))
+        async with aclosing(conversation) as telling:
+            assert isinstance(await anext(telling), Asked)
+            closing = asyncio.create_task(caller.close())
+            reply = await anext(telling)
+            assert isinstance(reply, Reply)
+            assert b"the session is being closed" in reply.content
+            await closing
+
+
 async def test_leaving_the_conversation_frees_the_thread_that_waits() -> None:
     async with opened(Curious) as caller, asyncio.timeout(30):
         operation = caller.operation(Kind.CALL_TOOL, ("greet", {}))

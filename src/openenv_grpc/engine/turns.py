@@ -132,6 +132,14 @@ class Turns:
         self._queue.append(pending)
         if self.running is None:
             self._advance()
+        elif operation.kind is Kind.CLOSE:
+            self._hang_up(self.running)
+
+    def _hang_up(self, running: Pending) -> None:
+        """Has a tool wait no longer for its caller's client, since the session is to end."""
+        client = None if running.operation is None else running.operation.client
+        if client is not None:
+            client.hang_up("the session is being closed")
 
     def add_opening(self) -> None:
         """Has the environment built before what is added next."""

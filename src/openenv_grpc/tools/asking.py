@@ -71,8 +71,8 @@ class ToolQuestion:
             raise ClientAnswerError(f"the answer to {self.key!r} is no result of {self.method}")
 
 
-class Client(Protocol):
-    """The client of a tool's caller, as far as it can be asked."""
+class Asks(Protocol):
+    """Asks the client of a tool's caller."""
 
     @property
     def offers(self) -> frozenset[str]:
@@ -84,10 +84,18 @@ class Client(Protocol):
         ...
 
 
+class Client(Asks, Protocol):
+    """The client of a tool's caller, as far as it can be asked."""
+
+    def hang_up(self, told: str) -> None:
+        """Fails what is not answered, and whatever is asked from now on, with what is told."""
+        ...
+
+
 class Desk:
     """Where one call puts its questions. Those put before the first is waited for go together."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Asks) -> None:
         self._client = client
         self._unsent: list[ToolQuestion] = []
         self._keys: set[str] = set()
@@ -185,7 +193,7 @@ def desk() -> Desk:
     return _DESK.get() or Desk(_Nobody())
 
 
-def asking(client: Client, call: Callable[[], Any]) -> Any:
+def asking(client: Asks, call: Callable[[], Any]) -> Any:
     """Makes a call such that it can ask a client, even in what of it is awaited later."""
     return within(_DESK, Desk(client), call)
 

@@ -126,6 +126,13 @@ class LineClient:
         else:
             question.fail(error)
 
+    def hang_up(self, told: str) -> None:
+        """Fails what is not answered. What is asked from now on the server fails."""
+        with self._lock:
+            questions = [*self._open.values()]
+        for question in questions:
+            question.fail(told)
+
     def _close(self, key: str, _: Future[JsonValue]) -> None:
         with self._lock:
             self._open.pop(key, None)

@@ -122,6 +122,8 @@ class Resident:
             self._broke(error)
 
     def _client_of(self, number: int, offers: frozenset[str]) -> LineClient:
+        if self._client is not None:  # a thread of the tool may wait on
+            self._client.hang_up("the call is over")
         self._client = LineClient(self._line, number, offers)
         return self._client
 
