@@ -44,6 +44,8 @@ class Kind(enum.Enum):
     RESTORE = "restore"
     """The engine's own: part of opening a session by a snapshot. No door asks for it."""
 
+    __hash__ = object.__hash__  # members are keys of what each step looks up; Enum's own is slow
+
 
 TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
@@ -83,6 +85,12 @@ class Operation:
     changes: TellChange | None = None
     """Is told what changes meanwhile. The session sets it while somebody follows."""
 
+    def tell(self, notice: ToolNotice) -> None:
+        """Tells whoever listens now, from any thread."""
+        listener = self.listener
+        if listener is not None:
+            listener.tell(notice)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetArguments:
@@ -94,12 +102,12 @@ class ResetArguments:
     """Whether unknown keywords are refused, or dropped as the reference does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StepArguments:
     """What a codec reads for `Kind.STEP`."""
 
     action: Any
-    keywords: dict[str, JsonValue] = field(default_factory=dict)
+    keywords: dict[str, JsonValue] | None = None
     strict: bool = False
 
 

@@ -58,6 +58,11 @@ class Method:
         """Tells whether it takes a keyword."""
         return keyword in self.accepted or (self.accepts_any and keyword not in self.given)
 
+    def of(self, target: object) -> Callable[..., Any]:
+        """Returns it bound to an environment, whose attribute of that name may be its own."""
+        found: Callable[..., Any] = getattr(target, self.name)
+        return found
+
     def call(self, target: object, /, *arguments: object, **keywords: object) -> Any:
         """Calls it; returns an awaitable if it is asynchronous."""
         return getattr(target, self.name)(*arguments, **keywords)
@@ -359,6 +364,11 @@ def keeps_rng(environment: Any, shape: Shape) -> bool:
         return True
     made = vars(environment).get("rng") if hasattr(environment, "__dict__") else None
     return made is not None and not isinstance(made, EpisodeRandom)
+
+
+def renew_rng(environment: Any) -> None:
+    """Has an environment's `rng` made anew when it is next asked for, of the episode's seed."""
+    vars(environment).pop("rng", None)
 
 
 def read_state(environment: Any, shape: Shape, episode_id: str | None, steps: int) -> StateRead:

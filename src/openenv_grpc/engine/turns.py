@@ -104,6 +104,8 @@ class Turns:
                 answered = self.ledger.repeat(operation, deliver)
                 if answered is not None:
                     deliver(answered)
+                else:
+                    self._hand_over(operation)
                 return False
             self._check_room()
         except OpenEnvError as error:
@@ -140,6 +142,13 @@ class Turns:
         client = None if running.operation is None else running.operation.client
         if client is not None:
             client.hang_up("the session is being closed")
+
+    def _hand_over(self, repeat: Operation) -> None:
+        """Has those who ask again hear what is told from now on."""
+        for pending in (self.running, *self._queue):
+            operation = None if pending is None else pending.operation
+            if operation is not None and operation.request_id == repeat.request_id:
+                operation.listener = repeat.listener
 
     def add_opening(self) -> None:
         """Has the environment built before what is added next."""
