@@ -40,6 +40,8 @@ class Caller:
     environment: str
     session_id: str
     """As the call names it; may be empty."""
+    repeated: frozenset[tuple[str, str]] = frozenset()
+    """The headers that repeat arguments, which have been found to agree with these."""
 
 
 class Conversation:

@@ -39,7 +39,7 @@ from openenv_bridge.mcp.messages import (
     Call,
     McpError,
 )
-from openenv_bridge.mcp.mirrored import Mirrors
+from openenv_bridge.mcp.mirrored import Mirrors, repeated
 from openenv_bridge.mcp.offers import ASKING
 from openenv_bridge.mcp.pushes import Pushes, Wishes
 from openenv_bridge.mcp.sessions import McpSessions
@@ -86,7 +86,7 @@ class Modern:
                 return web.Response(status=202)
             envelope.check(message, request.headers)
             named = _named(request, message, principal)
-            caller = Caller(principal, spec.name, named)
+            caller = Caller(principal, spec.name, named, repeated(request.headers))
             told = await self._told(request, message, spec, caller)
             return await HttpAnswer(request, status_of=_status).send(told)
         except McpError as refused:

@@ -109,7 +109,7 @@ async def test_answers_that_are_none_are_refused_and_the_call_waits_on(
         assert ended.result["content"][0]["text"] == "hello Ada"
 
 
-@pytest.mark.parametrize("wrong", ["state", "tool", "arguments", "session"])
+@pytest.mark.parametrize("wrong", ["state", "tool", "arguments", "session", "header"])
 async def test_only_the_same_call_goes_on_with_the_state_that_it_was_given(
     serve: Serve, wrong: str
 ) -> None:
@@ -118,7 +118,10 @@ async def test_only_the_same_call_goes_on_with_the_state_that_it_was_given(
         asked = await call(client, "greet")
         state = asked.result["requestState"] + ("x" if wrong == "state" else "")
         meta = {**OFFERED, HANDLE_META: "another"} if wrong == "session" else OFFERED
-        refused = await client.ask(
+        other = Client(served)
+        if wrong == "header":  # as of an argument, which has not changed
+            other.headers["Mcp-Param-Region"] = "another"
+        refused = await other.ask(
             "tools/call",
             meta=meta,
             name="greet_later" if wrong == "tool" else "greet",
