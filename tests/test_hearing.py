@@ -11,7 +11,7 @@ import pytest
 
 from openenv_grpc.engine import EngineSettings
 from openenv_grpc.errors import ClientCapabilityError
-from openenv_grpc.hearing import MAX_WAITING, Asked, Hearing, Interview, converse, hear
+from openenv_grpc.hearing import MAX_WAITING, Asked, Hearing, Interview, Withdrawn, converse, hear
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import Kind, Reply
 from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, report_progress, tool
@@ -209,10 +209,12 @@ async def test_a_tool_that_waits_no_longer_leaves_the_session_usable(isolation: 
         operation = caller.operation(Kind.CALL_TOOL, ("impatient", {}))
         conversation = converse(caller.session, operation, Interview(ALL))
         async with asyncio.timeout(30), aclosing(conversation) as telling:
-            asked, reply = [told async for told in telling]
+            asked, *withdrawn, reply = [told async for told in telling]
         assert isinstance(reply, Reply)
         assert b"did not answer" in reply.content
         assert isinstance(asked, Asked)
+        here = isolation == "thread"
+        assert withdrawn == ([Withdrawn(asked.questions[0])] if here else [])
         asked.questions[0].answer(ANSWERS["elicitation/create"])
         _, reply = await conversed(caller, "greet", Interview(ALL))
         assert b"hello Ada" in reply.content

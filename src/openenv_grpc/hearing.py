@@ -20,13 +20,16 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from openenv_grpc.operations import Operation, Reply
 from openenv_grpc.sessions import SessionPort
 from openenv_grpc.tools import ToolNotice, ToolQuestion
+from openenv_grpc.types import JsonValue
 
 NoticeT = TypeVar("NoticeT")
 
@@ -79,7 +82,14 @@ class Asked:
     questions: Sequence[ToolQuestion]
 
 
-class Interview(Hearing[ToolNotice | Asked]):
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """That a tool waits no longer for an answer, of an environment in this process."""
+
+    question: ToolQuestion
+
+
+class Interview(Hearing[ToolNotice | Asked | Withdrawn]):
     """One who listens to an operation whose tool may ask. Implements `Listener` and `Client`."""
 
     def __init__(self, offers: frozenset[str]) -> None:
@@ -97,8 +107,14 @@ class Interview(Hearing[ToolNotice | Asked]):
             gone = self._gone
         if gone:
             self.hang_up(gone)
-        else:
-            self.tell(Asked(questions))
+            return
+        self.tell(Asked(questions))
+        for question in questions:
+            question.answered.add_done_callback(partial(self._closed, question))
+
+    def _closed(self, question: ToolQuestion, answered: Future[JsonValue]) -> None:
+        if answered.cancelled():
+            self.tell(Withdrawn(question))
 
     def hang_up(self, told: str) -> None:
         """Fails what is not answered, and whatever is asked from now on, with what is told."""
@@ -126,7 +142,7 @@ async def hear(
 
 async def converse(
     session: SessionPort, operation: Operation, interview: Interview
-) -> AsyncGenerator[ToolNotice | Asked | Reply, None]:
+) -> AsyncGenerator[ToolNotice | Asked | Withdrawn | Reply, None]:
     """Does what `hear` does, and yields what the tool asks. The end of it ends the waiting."""
     operation.listener = operation.client = interview
     submitted = _heard(session, operation, interview)

@@ -18,7 +18,7 @@ from openenv_bridge.mcp.exchange import Answered, Told, Wanted, written
 from openenv_bridge.mcp.messages import INVALID_PARAMS, Call, CallId, McpError
 from openenv_grpc.access import Principal
 from openenv_grpc.errors import ClientAnswerError
-from openenv_grpc.hearing import Asked
+from openenv_grpc.hearing import Asked, Withdrawn
 from openenv_grpc.operations import Reply
 from openenv_grpc.tools import ToolNotice, ToolQuestion
 from openenv_grpc.types import JsonValue
@@ -28,7 +28,7 @@ ANSWERS = "inputResponses"
 MAX_SUSPENDED = 1_000
 """Calls that wait for their clients; beyond that the oldest are cancelled."""
 
-Source = AsyncGenerator[ToolNotice | Asked | Reply, None]
+Source = AsyncGenerator[ToolNotice | Asked | Withdrawn | Reply, None]
 """A call under way. Closing it cancels the call."""
 
 
@@ -58,7 +58,9 @@ class Conversation:
         self._brought = answers_of(call)
         self._source = source
         self._suspended = suspended
-        self._queue: asyncio.Queue[ToolNotice | Asked | Reply | Exception] = asyncio.Queue()
+        self._queue: asyncio.Queue[ToolNotice | Asked | Withdrawn | Reply | Exception] = (
+            asyncio.Queue()
+        )
         self.task: asyncio.Task[None] | None = None
 
     async def leg(self, call: Call, wanted: Wanted) -> Told:
@@ -78,6 +80,8 @@ class Conversation:
                         raise told
                     case Asked():
                         self._take(told)
+                    case Withdrawn():
+                        continue  # it is left out of what is asked next
                     case _:
                         for each in written(told, wanted):
                             yield self._for(each, call.id)

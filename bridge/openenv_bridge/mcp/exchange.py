@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from openenv_bridge.mcp.messages import Call, identifier, notification
-from openenv_grpc.hearing import Asked, Interview, converse, hear
+from openenv_bridge.mcp.requests import Requests
+from openenv_grpc.hearing import Asked, Interview, Withdrawn, converse, hear
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import SessionPort
-from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, ToolQuestion
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
 from openenv_grpc.tools.notices import LOG_LEVELS
 from openenv_grpc.types import JsonValue
 
@@ -62,17 +63,20 @@ async def interview(
     operation: Operation,
     wanted: Wanted,
     asks: Interview,
-    ask: Callable[[ToolQuestion], bytes],
+    requests: Requests,
 ) -> Told:
-    """Does what `exchange` does, and tells by requests what the tool asks, which `ask` writes."""
+    """Does what `exchange` does, and tells what the tool asks, by requests."""
     async with aclosing(converse(session, operation, asks)) as heard:
         async for told in heard:
-            if isinstance(told, Asked):
-                for question in told.questions:
-                    yield ask(question)
-                continue
-            for each in written(told, wanted):
-                yield each
+            match told:
+                case Asked():
+                    for question in told.questions:
+                        yield requests.write(question)
+                case Withdrawn():
+                    yield requests.withdraw(told.question)
+                case _:
+                    for each in written(told, wanted):
+                        yield each
 
 
 def written(told: ToolNotice | Reply, wanted: Wanted) -> Iterator[bytes | Answered]:

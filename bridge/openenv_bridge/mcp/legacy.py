@@ -210,7 +210,7 @@ async def told_of(call: Call, session: McpSession, asks: Interview | None = None
         if asks is None or not asks.offers or plan.kind not in ASKING:
             told = exchange(session.port, plan, wanted)
         else:
-            told = interview(session.port, plan, wanted, asks, session.requests.write)
+            told = interview(session.port, plan, wanted, asks, session.requests)
     try:
         async for each in told:
             yield each

@@ -18,12 +18,13 @@ class Requests:
 
     def __init__(self) -> None:
         self._asked: dict[str, ToolQuestion] = {}
+        self._names: dict[ToolQuestion, str] = {}
 
     def write(self, question: ToolQuestion) -> bytes:
         """Writes the request for a question, which waits for its answer from now on."""
         name = uuid.uuid4().hex
-        self._asked[name] = question
-        question.answered.add_done_callback(partial(self._forget, name))
+        self._asked[name], self._names[question] = question, name
+        question.answered.add_done_callback(partial(self._forget, name, question))
         return messages.request(name, question.method, question.params)
 
     def take(self, answer: Answer) -> None:
@@ -46,8 +47,15 @@ class Requests:
             raise McpError(INVALID_PARAMS, str(error), call_id=answer.id) from error
         question.answer(answer.result)
 
-    def _forget(self, name: str, _: Future[JsonValue]) -> None:
+    def withdraw(self, question: ToolQuestion) -> bytes:
+        """Writes that nobody waits for an answer any more."""
+        params = {"requestId": self._names.pop(question), "reason": "the tool waits no longer"}
+        return messages.notification("notifications/cancelled", params)
+
+    def _forget(self, name: str, question: ToolQuestion, answered: Future[JsonValue]) -> None:
         self._asked.pop(name, None)
+        if not answered.cancelled():  # else it is told yet
+            self._names.pop(question, None)
 
 
 def _message(error: JsonValue) -> str:

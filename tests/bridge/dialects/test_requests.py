@@ -153,3 +153,6 @@ async def test_a_client_that_never_answers_is_waited_for_as_long_as_the_tool_say
         called = await client.call("tools/call", name="impatient", arguments={})
         assert called.result["isError"]
         assert "did not answer" in called.result["content"][0]["text"]
+        asked, withdrawn = called.notices
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"]["requestId"] == asked["id"]
