@@ -18,6 +18,11 @@ GROUPS = (
         rows=grids.END_TO_END, rounds=2, seconds=1.5, quick=True,
     ),
     Group(
+        title="A tool call by each door",
+        about="One agent, one call after the other, without an SDK; beside a bare socket.",
+        rows=grids.AGENTS, rounds=2, seconds=0.5, quick=True,
+    ),
+    Group(
         title="By sessions",
         about="Tiny steps of all sessions of one client process, a thread each on the server.",
         rows=grids.BY_SESSIONS, rounds=2, seconds=0.6, axis="sessions",
