@@ -1,4 +1,4 @@
-"""All rows, in the groups that they are run and shown in: about ten minutes on two cores."""
+"""All rows, in the groups that they are run and shown in: ten to twelve minutes, if it is quiet."""
 
 from __future__ import annotations
 
