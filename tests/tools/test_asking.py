@@ -150,3 +150,21 @@ def test_results_of_a_method_are_taken(method: str, result: Any) -> None:
 def test_what_is_no_result_of_a_method_is_refused(method: str, result: Any) -> None:
     with pytest.raises(ClientAnswerError, match="no result of"):
         ToolQuestion(key="it", method=method, params={}).check(result)
+
+
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("sampling/createMessage", {"content": ["Hi"]}),
+        ("sampling/createMessage", {"content": {"type": "text"}}),
+        ("sampling/createMessage", {"content": [{"type": "text", "text": 5}]}),
+        ("sampling/createMessage", {"content": [], "stopReason": 5}),
+        ("roots/list", {"roots": [{"uri": 5}]}),
+        ("roots/list", {"roots": [{"uri": "file:///work", "name": ["work"]}]}),
+    ],
+)
+def test_what_a_tool_could_not_read_is_no_answer(method: str, result: dict[str, Any]) -> None:
+    if method == "sampling/createMessage":
+        result = {"role": "assistant", "model": "m", **result}
+    with pytest.raises(ClientAnswerError, match="no result of"):
+        ToolQuestion(key="asked", method=method, params={}).check(result)

@@ -62,9 +62,10 @@ class ToolQuestion:
             case "elicitation/create", {"action": "accept", **rest}:
                 fits = isinstance(rest.get("content", {}), dict)
             case "sampling/createMessage", {"role": str(), "content": content, "model": str()}:
-                fits = isinstance(content, dict | list)
+                blocks = content if isinstance(content, list) else [content]
+                fits = all(_is_block(each) for each in blocks) and _is_text(result, "stopReason")
             case "roots/list", {"roots": list(found)}:
-                fits = all(isinstance(each, dict) and "uri" in each for each in found)
+                fits = all(_is_root(each) for each in found)
             case _:
                 fits = False
         if not fits:
@@ -229,6 +230,26 @@ def not_offered(capability: Capability) -> ClientCapabilityError:
         "by an MCP client that does",
         metadata={"capability": capability},
     )
+
+
+def _is_block(value: JsonValue) -> bool:
+    """Tells whether a value is a content block of MCP, as far as tools read them."""
+    match value:
+        case {"type": "text", **rest}:
+            return isinstance(rest.get("text"), str)
+    return isinstance(value, dict)
+
+
+def _is_root(value: JsonValue) -> bool:
+    match value:
+        case {"uri": str()}:
+            return _is_text(value, "name")
+    return False
+
+
+def _is_text(value: JsonValue, name: str) -> bool:
+    """Tells whether what may be left out of an object, or be null, is text."""
+    return isinstance(value.get(name), str | None)
 
 
 def _loop_is_running() -> bool:
