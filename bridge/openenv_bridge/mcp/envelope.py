@@ -6,6 +6,8 @@ import base64
 import binascii
 from collections.abc import Mapping
 
+from multidict import MultiMapping
+
 from openenv_bridge.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -38,7 +40,7 @@ NAMED_BY: Mapping[str, str] = {
 _OPENING, _CLOSING = "=?base64?", "?="
 
 
-def check(call: Call, headers: Mapping[str, str]) -> None:
+def check(call: Call, headers: MultiMapping[str]) -> None:
     """Refuses a call whose envelope is incomplete, or whose headers say something else.
 
     Raises:
@@ -78,13 +80,12 @@ def offered(call: Call) -> frozenset[str]:
     return offers(call.meta.get(CAPABILITIES_META))
 
 
-def _check_header(call: Call, headers: Mapping[str, str], name: str, expected: object) -> None:
-    found = headers.get(name)
-    if found is None:
+def _check_header(call: Call, headers: MultiMapping[str], name: str, expected: object) -> None:
+    sent = headers.getall(name, [])
+    if not sent:
         raise McpError(HEADER_MISMATCH, f"the header {name} is missing", call_id=call.id)
-    if name == NAME_HEADER:
-        found = decoded(found)
-    if found != expected:
+    found = decoded(sent[0]) if name == NAME_HEADER else sent[0]
+    if len(sent) > 1 or found != expected:  # of several, a proxy may have taken another
         message = f"the header {name} says something else than the body"
         raise McpError(HEADER_MISMATCH, message, call_id=call.id)
 

@@ -220,6 +220,17 @@ async def test_headers_and_body_have_to_agree(
         assert answered.content["id"] == "x"
 
 
+@pytest.mark.parametrize("name", list(VALID))
+async def test_a_header_that_says_two_things_is_refused(serve: Serve, name: str) -> None:
+    async with serve(TOOLBOX) as served:
+        params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": META}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = [*VALID.items(), (name, "other")]
+        async with served.http.post(served.url + "/mcp", json=body, headers=headers) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]["code"] == -32020
+
+
 async def test_a_name_may_be_encoded(serve: Serve) -> None:
     async with serve(TOOLBOX) as served:
         client = Client(served)
