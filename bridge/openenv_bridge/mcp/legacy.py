@@ -157,12 +157,15 @@ class Legacy:
         if session.version != BATCHING_VERSION or not values:
             raise McpError(INVALID_REQUEST, f"{session.version} has no batches")
         read = [messages.read(value) for value in values]
+        for each in read:  # before the calls, which wait behind the one that asked or is cancelled
+            match each:
+                case Notification(method="notifications/cancelled"):
+                    cancel(session, each.params.get("requestId"))
+                case messages.Answer():
+                    session.requests.take(each)
         answers = await asyncio.gather(
             *(_answer(each, session) for each in read if isinstance(each, Call))
         )
-        for each in read:
-            if isinstance(each, Notification) and each.method == "notifications/cancelled":
-                cancel(session, each.params.get("requestId"))
         if not answers:
             return web.Response(status=202)
         return json_response(b"[" + b",".join(answers) + b"]")

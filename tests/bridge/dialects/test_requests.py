@@ -54,6 +54,25 @@ async def test_a_tool_asks_in_the_stream_and_goes_on_with_what_is_posted(
         assert told["result"]["content"][0]["text"] == "hello Ada"
 
 
+async def test_answers_may_come_in_a_batch_with_calls_that_wait_behind_the_one_that_asked(
+    serve: Serve,
+) -> None:
+    async with serve(CURIOUS) as served, asyncio.timeout(30):
+        client = Client(served)
+        await client.initialize("2025-03-26", capabilities=ALL_OFFERED)
+        async with calling(client, "greet") as events:
+            asked = await anext(events)
+            params = {"name": "count", "arguments": {}}
+            answered = await client.send(
+                [
+                    {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params},
+                    {"jsonrpc": "2.0", "id": asked["id"], "result": ACCEPTED},
+                ]
+            )
+            assert [each["id"] for each in answered.content] == [8]
+            assert (await anext(events))["result"]["content"][0]["text"] == "hello Ada"
+
+
 async def test_what_the_user_declines_is_told_to_the_tool(serve: Serve) -> None:
     async with serve(CURIOUS) as served, asyncio.timeout(30):
         client = await begun(served)
