@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from openenv_bridge.mcp import envelope, messages
 from openenv_bridge.mcp.exchange import Answered, Told
 from openenv_bridge.mcp.messages import INVALID_PARAMS, Call, McpError
-from openenv_bridge.mcp.pushes import Pushes, Wishes
+from openenv_bridge.mcp.pushes import Pushes, Wishes, too_many
 from openenv_grpc.types import JsonValue
 
 _LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts"} | {
@@ -23,6 +23,8 @@ def wishes(call: Call) -> Wishes:
     uris = asked.get(_URIS, [])
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         told = f"{call.method} takes notifications, an object, in which {_URIS} are a list of texts"
+        raise McpError(INVALID_PARAMS, told, call_id=call.id)
+    if told := too_many(uris):
         raise McpError(INVALID_PARAMS, told, call_id=call.id)
     lists = {named for name, named in _LISTS.items() if asked.get(name) is True}
     return Wishes(lists=lists, uris=frozenset(uris))

@@ -12,6 +12,7 @@ from openenv_bridge.mcp.codec import (
     tool_call,
 )
 from openenv_bridge.mcp.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Call, McpError
+from openenv_bridge.mcp.pushes import too_many
 from openenv_bridge.mcp.sessions import McpSession
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.operations import Kind, Operation, PromptQuery, ResourceQuery, ToolCall
@@ -39,7 +40,10 @@ def in_session(call: Call, session: McpSession) -> Plan:
             session.level = level
             return answering.result({})
         case "resources/subscribe":
-            session.subscribed.add(text(call, "uri"))
+            wanted = session.subscribed | {text(call, "uri")}
+            if told := too_many(wanted):
+                raise refused(call, told)
+            session.subscribed |= wanted
             return answering.result({})
         case "resources/unsubscribe":
             session.subscribed.discard(text(call, "uri"))

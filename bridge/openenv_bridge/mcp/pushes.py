@@ -11,6 +11,19 @@ from openenv_grpc.operations import Operation
 from openenv_grpc.tools import Change
 from openenv_grpc.types import JsonValue
 
+MAX_URIS = 1_000
+MAX_URI_LENGTH = 2_048
+"""Of what one client may ask to be told: each act in its session tells of all."""
+
+
+def too_many(uris: Collection[str]) -> str:
+    """Tells why no client is told of all these resources; nothing if one may be."""
+    if len(uris) > MAX_URIS:
+        return f"one client is told of at most {MAX_URIS:,} resources"
+    if any(len(uri) > MAX_URI_LENGTH for uri in uris):
+        return f"a URI to be told of has at most {MAX_URI_LENGTH:,} characters"
+    return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:

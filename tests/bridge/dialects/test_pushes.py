@@ -12,6 +12,7 @@ import mcp_types
 import pytest
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 
+from openenv_bridge.mcp.pushes import MAX_URI_LENGTH, MAX_URIS
 from openenv_grpc.errors import SessionClosedError
 from tests.bridge.conftest import Serve, Served
 from tests.bridge.dialects.clients import BOTH, CURIOUS, META, VERSION, Client, events_of
@@ -179,6 +180,26 @@ async def test_a_subscription_to_what_is_none_is_refused(serve: Serve, notificat
             "subscriptions/listen", meta=meta, notifications=notifications
         )
         assert (refused.status, refused.error["code"]) == (400, -32602)
+
+
+async def test_a_client_is_told_of_so_many_resources_and_no_more(serve: Serve) -> None:
+    uris = [f"any://{number}" for number in range(MAX_URIS + 1)]
+    async with serve(CURIOUS) as served, asyncio.timeout(60):
+        client = await begun(served)
+        for uri in uris[:MAX_URIS]:
+            assert (await client.call("resources/subscribe", uri=uri)).result == {}
+        assert (await client.call("resources/subscribe", uri=uris[0])).result == {}
+        assert (await client.call("resources/subscribe", uri=uris[-1])).error["code"] == -32602
+        assert (await client.call("resources/unsubscribe", uri=uris[0])).result == {}
+        assert (await client.call("resources/subscribe", uri=uris[-1])).result == {}
+        meta = {HANDLE_META: await begun_by_call(served)}
+        for wanted in (uris, ["x" * (MAX_URI_LENGTH + 1)]):
+            refused = await Client(served).ask(
+                "subscriptions/listen",
+                meta=meta,
+                notifications={"resourceSubscriptions": wanted},
+            )
+            assert (refused.status, refused.error["code"]) == (400, -32602)
 
 
 async def test_only_who_names_a_session_is_promised_to_be_told(serve: Serve) -> None:
