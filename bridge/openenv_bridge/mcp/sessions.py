@@ -23,7 +23,10 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
 )
 from openenv_grpc.operations import Kind, Operation, Reply
-from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, ask
+from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, SessionState, ask
+
+MAX_CLIENTS = 100
+"""Of one session of an environment."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -124,9 +127,10 @@ class McpSessions:
 
         Raises:
             SessionNotFoundError: there is none of that id.
+            SessionCapacityError: too many clients of it have streams open.
         """
-        port = self._host.find(session_id)
-        self.claim(session_id)
+        port = self.claim(session_id)
+        self._make_room(port)
         return self._keep(McpSession(id=uuid.uuid4().hex, port=port, is_own=False))
 
     def claim(self, session_id: str) -> SessionPort:
@@ -200,8 +204,11 @@ class McpSessions:
         """Ends the sessions that nobody has used for long."""
         now = self._clock()
         for session in list(self._sessions.values()):
-            idle_s = session.port.info().idle_s
-            unused_s = now - session.last_used
+            info = session.port.info()
+            if info.state is SessionState.CLOSED:  # by its trainer, whom its clients outlive
+                self._drop(session)
+                continue
+            idle_s, unused_s = info.idle_s, now - session.last_used
             if session.streams or idle_s is None or min(idle_s, unused_s) <= max_idle_s:
                 continue
             self._drop(session)
@@ -220,6 +227,18 @@ class McpSessions:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _make_room(self, port: SessionPort) -> None:
+        """Forgets who joined a session and was not heard of for longest, if there are too many."""
+        clients = self._clients.get(port.id, {})
+        if len(clients) < MAX_CLIENTS:
+            return
+        joined = [each for each in clients.values() if not (each.is_own or each.streams)]
+        if not joined:
+            raise SessionCapacityError(
+                f"the session has {MAX_CLIENTS} clients, all of which have streams open; end one"
+            )
+        self._drop(min(joined, key=lambda each: each.last_used))
 
     def _keep(self, session: McpSession) -> McpSession:
         session.last_used = self._clock()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
 
+from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.pushes import Pushes, Wishes
-from openenv_bridge.mcp.sessions import McpSessions
+from openenv_bridge.mcp.sessions import MAX_CLIENTS, McpSession, McpSessions
 from openenv_grpc.access import Agent, Trainer
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.errors import SessionCapacityError, SessionNotFoundError
+from openenv_grpc.operations import Kind, Operation
 from tests.bridge.conftest import no_sessions
 from tests.bridge.dialects.clients import COUNTDOWN, TOOLBOX
 
@@ -98,6 +101,52 @@ async def test_what_joined_a_session_is_gone_with_it(world: World) -> None:
     for session in (trainers, agents):
         with pytest.raises(SessionNotFoundError):
             world.sessions.find(session.id, Trainer())
+
+
+async def test_an_agents_session_is_forgotten_though_its_trainer_ends_the_environments(
+    world: World,
+) -> None:
+    async with world.manager.attach(peer="trainer") as trainer:
+        opened = asyncio.Event()
+        port = trainer.open(
+            world.manager.spec().name,
+            operation=Operation(kind=Kind.OPEN, codec=MCP_CODEC, context=Answering(id=0)),
+            deliver=lambda reply: opened.set(),
+            on_lost=lambda port, error: None,
+            peer="trainer",
+        )
+        await opened.wait()
+        agents_id = world.sessions.join(port.id).id
+    await no_sessions(world.manager)
+    world.sessions.end_idle()
+    gc.collect()
+    held = [each.id for each in gc.get_objects() if isinstance(each, McpSession)]
+    assert agents_id not in held
+
+
+async def test_of_too_many_clients_of_a_session_the_one_that_is_silent_longest_gives_way(
+    world: World,
+) -> None:
+    own = await world.sessions.begin(world.manager.spec(), peer="test")
+    joined = []
+    for number in range(MAX_CLIENTS - 1):
+        world.clock.now = float(number)
+        joined.append(world.sessions.join(own.port.id))
+    joined[0].streams += 1
+    world.clock.now += 1.0
+    world.sessions.join(own.port.id)
+    with pytest.raises(SessionNotFoundError):
+        world.sessions.find(joined[1].id, Trainer())
+    for kept in (own, joined[0], joined[2]):
+        assert world.sessions.find(kept.id, Trainer()) is kept
+
+
+async def test_who_joins_is_refused_where_all_other_clients_have_streams_open(world: World) -> None:
+    own = await world.sessions.begin(world.manager.spec(), peer="test")
+    for _ in range(MAX_CLIENTS - 1):
+        world.sessions.join(own.port.id).streams += 1
+    with pytest.raises(SessionCapacityError, match="streams open"):
+        world.sessions.join(own.port.id)
 
 
 async def test_an_agent_finds_the_sessions_of_its_trainers_session_alone(world: World) -> None:
