@@ -14,7 +14,14 @@ from openenv_grpc.errors import ClientCapabilityError
 from openenv_grpc.hearing import MAX_WAITING, Asked, Hearing, Interview, Withdrawn, converse, hear
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import Kind, Reply
-from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, report_progress, tool
+from openenv_grpc.tools import (
+    ToolLog,
+    ToolNotice,
+    ToolProgress,
+    ToolQuestion,
+    report_progress,
+    tool,
+)
 from openenv_grpc.types import Observation
 from tests.engine.talking import Caller, opened
 from tests.environments import Curious, Library, Named
@@ -121,6 +128,21 @@ async def test_of_many_notices_the_latest_are_kept() -> None:
     told = [each async for each in hearing.heard()]
     assert len(told) == MAX_WAITING + 1
     assert told[0] == ToolProgress(progress=5)
+
+
+async def test_of_many_notices_none_takes_the_place_of_what_is_asked() -> None:
+    interview = Interview(frozenset({"roots"}))
+    asked = ToolQuestion(key="roots", method="roots/list", params={})
+    interview.tell(ToolProgress(progress=-1))
+    interview.ask([asked])
+    asked.answered.cancel()
+    for number in range(MAX_WAITING + 5):
+        interview.tell(ToolProgress(progress=number))
+    interview.answer(Reply(None, b""))  # type: ignore[arg-type]
+    told = [each async for each in interview.heard()]
+    assert len(told) == MAX_WAITING + 1
+    assert told[:2] == [Asked([asked]), Withdrawn(asked)]
+    assert told[2] == ToolProgress(progress=7)
 
 
 ANSWERS = {

@@ -42,15 +42,26 @@ class Hearing(Generic[NoticeT]):
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._notices: deque[NoticeT] = deque(maxlen=MAX_WAITING)
+        self._notices: deque[NoticeT] = deque()
         self._reply: Reply | None = None
         self._news = asyncio.Event()
 
     def tell(self, notice: NoticeT) -> None:
         """Takes a notice, from any thread. What comes after the reply is dropped."""
+        if len(self._notices) >= MAX_WAITING:
+            self._drop_oldest()
         self._notices.append(notice)
         with suppress(RuntimeError):  # the loop is closed, nobody waits any more
             self._loop.call_soon_threadsafe(self._news.set)
+
+    def _drop_oldest(self) -> None:
+        self._taken()
+
+    def _taken(self) -> NoticeT | None:
+        try:
+            return self._notices.popleft()
+        except IndexError:  # another thread has dropped the last
+            return None
 
     def answer(self, reply: Reply) -> None:
         """Takes the reply. A `Deliver`."""
@@ -68,8 +79,8 @@ class Hearing(Generic[NoticeT]):
             await self._news.wait()
             self._news.clear()
             reply = self._reply  # before the notices: all that were told before it are there then
-            while self._notices:
-                yield self._notices.popleft()
+            while (notice := self._taken()) is not None:
+                yield notice
             if reply is not None:
                 yield reply
                 return
@@ -98,7 +109,7 @@ class Interview(Hearing[ToolNotice | Asked | Withdrawn]):
         """The capabilities that the client has declared."""
         self._asked: list[ToolQuestion] = []
         self._gone = ""
-        self._lock = threading.Lock()  # guards both: tools ask from threads of theirs
+        self._lock = threading.Lock()  # guards all: tools ask and tell from threads of theirs
 
     def ask(self, questions: Sequence[ToolQuestion]) -> None:
         """Takes questions, from any thread."""
@@ -111,6 +122,14 @@ class Interview(Hearing[ToolNotice | Asked | Withdrawn]):
         self.tell(Asked(questions))
         for question in questions:
             question.answered.add_done_callback(partial(self._closed, question))
+
+    def _drop_oldest(self) -> None:
+        """Drops the oldest notice, and never what is asked: a tool waits for it."""
+        kept: list[ToolNotice | Asked | Withdrawn] = []
+        with self._lock:
+            while isinstance(oldest := self._taken(), Asked | Withdrawn):
+                kept.append(oldest)
+            self._notices.extendleft(reversed(kept))
 
     def _closed(self, question: ToolQuestion, answered: Future[JsonValue]) -> None:
         if answered.cancelled():

@@ -18,9 +18,9 @@ from openenv_bridge.mcp.exchange import Answered, Told, Wanted, written
 from openenv_bridge.mcp.messages import INVALID_PARAMS, Call, CallId, McpError
 from openenv_grpc.access import Principal
 from openenv_grpc.errors import ClientAnswerError
-from openenv_grpc.hearing import Asked, Withdrawn
+from openenv_grpc.hearing import MAX_WAITING, Asked, Withdrawn
 from openenv_grpc.operations import Reply
-from openenv_grpc.tools import ToolNotice, ToolQuestion
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, ToolQuestion
 from openenv_grpc.types import JsonValue
 
 STATE = "requestState"
@@ -150,7 +150,9 @@ class Conversation:
         try:
             async with aclosing(self._source) as source:
                 async for each in source:
-                    self._queue.put_nowait(each)
+                    is_notice = isinstance(each, ToolLog | ToolProgress)
+                    if not (is_notice and self._queue.qsize() >= MAX_WAITING):
+                        self._queue.put_nowait(each)
         except Exception as error:  # it is raised where the answer is waited for
             self._queue.put_nowait(error)
 

@@ -60,24 +60,25 @@ class HttpAnswer:
 
     async def send(self, told: Told) -> web.StreamResponse:
         """Answers with what is told."""
-        queue: asyncio.Queue[bytes | Answered | Exception] = asyncio.Queue()
-        pump = asyncio.create_task(_pump(told, queue))
+        hatch = _Hatch()
+        pump = asyncio.create_task(_pump(told, hatch))
         if self._outlives is not None:
             self._outlives(pump)
         try:
-            return await self._send(queue)
+            return await self._send(hatch)
         finally:
+            hatch.leave()
             if self._outlives is None and not pump.done():
                 pump.cancel()
                 await asyncio.gather(pump, return_exceptions=True)
 
-    async def _send(self, queue: asyncio.Queue[bytes | Answered | Exception]) -> web.StreamResponse:
+    async def _send(self, hatch: _Hatch) -> web.StreamResponse:
         if self._opens:
             await self._opened()
         while True:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
-                    told = await queue.get()
+                    told = await hatch.take()
             except TimeoutError:
                 if self.streams or self._opens:
                     await (await self._opened()).write(b":\r\n\r\n")
@@ -118,13 +119,36 @@ class HttpAnswer:
         return self._stream
 
 
-async def _pump(told: Told, queue: asyncio.Queue[bytes | Answered | Exception]) -> None:
+class _Hatch:
+    """Passes on one thing after the other: what a client does not read stays where it is told."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[bytes | Answered | Exception] = asyncio.Queue(1)
+        self._is_left = False
+
+    async def put(self, told: bytes | Answered | Exception) -> None:
+        """Passes something on, once what came before was taken; drops it if nobody is there."""
+        if not self._is_left:
+            await self._queue.put(told)
+
+    async def take(self) -> bytes | Answered | Exception:
+        """Waits for the next."""
+        return await self._queue.get()
+
+    def leave(self) -> None:
+        """Has nobody wait for who takes nothing more."""
+        self._is_left = True
+        if not self._queue.empty():
+            self._queue.get_nowait()
+
+
+async def _pump(told: Told, hatch: _Hatch) -> None:
     try:
         async with aclosing(told):
             async for each in told:
-                queue.put_nowait(each)
+                await hatch.put(each)
     except Exception as error:  # it is raised where the answer is waited for
-        queue.put_nowait(error)
+        await hatch.put(error)
 
 
 def _event(content: bytes) -> bytes:
