@@ -144,10 +144,12 @@ class Legacy:
         answer = HttpAnswer(request, outlives=self._sessions.spawn)
         asks = Interview(session.offers if answer.streams else frozenset())
         session.streams += 1
+        session.interviews.add(asks)
         try:
             return await answer.send(told_of(call, session, asks))
         finally:
             session.streams -= 1
+            session.interviews.discard(asks)
             asks.hang_up("the client is gone: the stream by which it was asked has ended")
 
     async def _batch(

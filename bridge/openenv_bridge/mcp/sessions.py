@@ -22,6 +22,7 @@ from openenv_grpc.errors import (
     SessionCapacityError,
     SessionNotFoundError,
 )
+from openenv_grpc.hearing import Interview
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import Attachment, SessionHost, SessionPort, SessionState, ask
 
@@ -49,6 +50,8 @@ class McpSession:
     """What its client offers to be asked."""
     requests: Requests = field(default_factory=Requests)
     """What it was asked."""
+    interviews: set[Interview] = field(default_factory=set)
+    """Those of its calls under way."""
     pushes: Pushes | None = None
     """What tells it of changes, while its stream for that is open."""
     streams: int = 0
@@ -188,10 +191,13 @@ class McpSessions:
             if leave is not None:
                 leave()
 
-    async def end_pushes(self) -> None:
-        """Ends what tells clients of changes."""
+    async def hang_up(self) -> None:
+        """Ends what tells clients of changes, and the waiting for what they were asked."""
         for pushes in self._pushes:
             pushes.ended()
+        for session in self._sessions.values():
+            for interview in session.interviews:
+                interview.hang_up("the server stops")
 
     async def end(self, session: McpSession) -> None:
         """Ends a client's session, and that of the environment if the client began it."""

@@ -164,6 +164,16 @@ async def test_the_waiting_ends_with_the_call_and_the_session_stays(serve: Serve
         assert (await answer(client, asked, ACCEPTED)).status == 400
 
 
+async def test_a_server_that_stops_waits_for_no_answer(serve: Serve) -> None:
+    async with serve(CURIOUS) as served, asyncio.timeout(30):
+        client = await begun(served)
+        async with calling(client, "modest") as events:
+            await anext(events)
+            await served.bridge.__aexit__(None, None, None)
+            text = (await anext(events))["result"]["content"][0]["text"]
+        assert text == "nobody answers: the server stops"
+
+
 async def test_a_client_that_never_answers_is_waited_for_as_long_as_the_tool_says(
     serve: Serve,
 ) -> None:
