@@ -268,8 +268,11 @@ class _OneLine(logging.LoggerAdapter[logging.Logger]):
     """
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Lowers the level of what aiohttp's parser refused, and leaves tracebacks out."""
-        if isinstance(kwargs.get("exc_info"), HttpProcessingError):
+        """Lowers the level of what aiohttp refused to read, and leaves tracebacks out."""
+        error = kwargs.get("exc_info")
+        if isinstance(error, HttpProcessingError):
             super().log(logging.INFO, "no HTTP request from %s", *args)
+        elif isinstance(error, web.RequestPayloadError):
+            super().log(logging.INFO, "an HTTP body is not encoded as its request says")
         else:
             super().log(level, msg, *args, **{**kwargs, "exc_info": None})

@@ -140,8 +140,9 @@ def gate_threads() -> list[str]:
         b"garbage\r\n\r\n",
         b"POST /step HTTP/1.1\r\nContent-Length: 9\r\nContent-Type: application/json\r\n\r\n{",
         b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n",
+        b"POST /mcp HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
     ],
-    ids=["TLS", "version", "garbage", "half a body", "half a handshake"],
+    ids=["TLS", "version", "garbage", "half a body", "half a handshake", "no gzip"],
 )
 async def test_what_is_no_request_is_refused_and_logged_in_one_line_at_most(
     serve: Serve, gate: Gate, caplog: pytest.LogCaptureFixture, content: bytes

@@ -230,6 +230,14 @@ async def test_a_server_that_has_mcp_for_agents_tokens_alone_is_told(start: Star
         assert await client.end() == 2
 
 
+async def test_a_client_is_told_why_the_server_refuses_it(start: Start) -> None:
+    async with Server(COUNTDOWN, grpc_port=0, http_port=0, tokens=TOKEN) as server:
+        url = f"http://{server.http_address}/mcp"
+        async with start(url, "--token", "wrong") as client:
+            refused = await client.ask("initialize", protocolVersion="2025-11-25")
+            assert "401: the token is not valid" in refused["error"]["message"]
+
+
 async def test_an_agents_token_is_enough_for_its_session(start: Start, tmp_path: Path) -> None:
     async with (
         Server(COUNTDOWN, grpc_port=0, http_port=0, agent_tokens=True) as server,

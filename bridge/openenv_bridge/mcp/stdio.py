@@ -214,9 +214,12 @@ class Relay:
     def _checked(self, call: Call, content: bytes, status: int) -> bytes:
         """Returns an answer, or what is to be told where something else was answered."""
         answer = _parsed(content)
-        if isinstance(answer, dict) and answer.get("jsonrpc") == "2.0":
-            return content
         told = f"the server at {self._url} answered with HTTP status {status}"
+        match answer:
+            case {"jsonrpc": "2.0"}:
+                return content
+            case {"detail": str(detail)}:
+                told = f"{told}: {detail}"
         return messages.error(call.id, SESSION_ERROR, told)
 
     def _unreachable(self, call: Call, error: Exception) -> bytes:
