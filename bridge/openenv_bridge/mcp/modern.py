@@ -9,6 +9,7 @@ from aiohttp import web
 
 from openenv_bridge.mcp import envelope, greeting, listening, messages, methods
 from openenv_bridge.mcp.codec import (
+    HANDLE,
     HANDLE_META,
     OBSERVATION_URI,
     Answering,
@@ -132,6 +133,9 @@ class Modern:
         tool, handle = methods.called_tool(call)
         tool = without_handle(tool)
         answering = Answering(id=call.id, modern=True)
+        if named and handle not in ("", named):
+            told = f"{HANDLE} names another session than that of these tools. Leave it out"
+            return at_once(tool_error(answering, told))
         try:
             if not (named or handle):
                 return await self._call_anew(request, call, spec, caller, tool)

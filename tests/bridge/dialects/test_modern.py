@@ -83,6 +83,21 @@ async def test_a_call_that_names_a_session_goes_on_in_it(serve: Serve, by: str) 
         assert len(served.manager.sessions()) == 1
 
 
+async def test_a_call_that_names_two_sessions_is_done_in_neither(serve: Serve) -> None:
+    async with serve(COUNTDOWN) as served:
+        client = Client(served)
+        begun = [await client.ask("tools/call", name="act", arguments={"by": 1}) for _ in range(2)]
+        one, other = (each.result["_meta"][HANDLE_META] for each in begun)
+        arguments = {"by": 1, HANDLE: other}
+        called = await client.ask("tools/call", {HANDLE_META: one}, name="act", arguments=arguments)
+        assert called.result["isError"]
+        assert f"{HANDLE} names another session" in called.result["content"][0]["text"]
+        for handle in (one, other):
+            arguments = {"by": 1, HANDLE: handle}
+            called = await client.ask("tools/call", name="act", arguments=arguments)
+            assert called.result["structuredContent"]["left"] == 1
+
+
 async def test_clients_at_once_have_sessions_of_their_own(serve: Serve) -> None:
     async with serve(COUNTDOWN) as served:
 
