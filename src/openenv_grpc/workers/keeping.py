@@ -99,6 +99,8 @@ class Worker:
             if loop.time() - self._listens_since >= STEADY_S:
                 crashes = 0
             crashes += 1
+            if self._doors is None:
+                raise self._error(exit_code, crashes)
             log_event(
                 logger,
                 logging.ERROR,
@@ -108,7 +110,7 @@ class Worker:
                 crashes=crashes,
                 detail=None if self._failure is None else self._failure.message,
             )
-            if self._doors is None or crashes >= MAX_CRASHES:
+            if crashes >= MAX_CRASHES:
                 raise self._error(exit_code, crashes)
             await self._team.pause(FIRST_DELAY_S * 2 ** (crashes - 1))
 
