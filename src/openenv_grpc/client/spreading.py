@@ -58,11 +58,16 @@ class _Spread:
         return sorted(turned, key=rank)
 
     async def join(
-        self, target: Target, options: ConnectionOptions, *, beside: Joined | None = None
+        self,
+        target: Target,
+        options: ConnectionOptions,
+        *,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        beside: Joined | None = None,
     ) -> Joined:
         """Joins a worker. Raises `UnavailableError` also if another server is there."""
         joined = await connections.join(
-            target, options, connect_timeout_s=CONNECT_TIMEOUT_S, beside=beside
+            target, options, connect_timeout_s=connect_timeout_s, beside=beside
         )
         crew = joined.crew
         if (self.server_id if crew is None else crew.server_id) == self.server_id:
@@ -271,7 +276,12 @@ class _Opener:
         return await connections.open_session(joined, wanted, group=group)
 
     async def _join(self, target: Target) -> Joined:
-        return await self._spread.join(target, self._options, beside=self._home)
+        limit_s = self._wanted.connect_timeout_s
+        if target != self._home.shared.key[0]:
+            limit_s = min(limit_s, CONNECT_TIMEOUT_S)
+        return await self._spread.join(
+            target, self._options, connect_timeout_s=limit_s, beside=self._home
+        )
 
 
 async def _all_or_none(found: Sequence[list[RemoteSession] | BaseException]) -> list[RemoteSession]:

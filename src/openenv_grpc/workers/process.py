@@ -49,10 +49,13 @@ class WorkerProcess:
     async def follow(self, hear: Callable[[Message], None]) -> int:
         """Hands on what it says until it has ended. Returns its exit code.
 
-        Cancelled, it ends the process.
+        Cancelled, or if `hear` raises, it ends the process.
         """
         listening = self._loop.create_task(self._listen(hear), name="openenv server worker")
         try:
+            await asyncio.wait((self._ended, listening), return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                listening.result()  # raises what `hear` did; else the process is about to end
             return await asyncio.shield(self._ended)
         finally:
             await self._end()
