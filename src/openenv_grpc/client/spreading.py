@@ -46,16 +46,14 @@ class _Spread:
     """Which of equals comes first: another in each process, and each time."""
 
     def ranked(self, options: ConnectionOptions) -> list[Target]:
-        """Lists the workers, those first on which this process has the fewest sessions."""
+        """Lists workers that are not left alone, first those with the fewest of our sessions."""
         self.turn += 1
         first, now = self.turn % len(self.targets), asyncio.get_running_loop().time()
         turned = [*self.targets[first:], *self.targets[:first]]
-
-        def rank(target: Target) -> tuple[bool, int]:
-            count = connections.session_count(target, options)
-            return self.avoided.get(target, 0.0) > now, count
-
-        return sorted(turned, key=rank)
+        there = [target for target in turned if self.avoided.get(target, 0.0) <= now]
+        return sorted(
+            there or turned, key=lambda target: connections.session_count(target, options)
+        )
 
     async def join(
         self,
