@@ -353,6 +353,21 @@ async def test_a_signal_stops_all_workers_with_status_0(
     assert "Traceback" not in served.log.read_text()
 
 
+@pytest.mark.parametrize("style", ["text", "json"])
+async def test_each_line_of_a_workers_log_tells_its_number(
+    serve_process: ServeProcess, tmp_path: Path, style: str
+) -> None:
+    with three_workers(serve_process, tmp_path, "--log-format", style) as served:
+        async with clients(url_of(served, "grpc.1"), 3):
+            pass
+        lines = served.log.read_text().splitlines()
+    opened = [line for line in lines if "session opened" in line]
+    if style == "json":
+        assert {json.loads(line)["worker"] for line in opened} == {0, 1, 2}
+    else:
+        assert {line.split(" worker ")[1][0] for line in opened} == {"0", "1", "2"}
+
+
 # Crashes
 
 

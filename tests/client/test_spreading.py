@@ -163,10 +163,8 @@ async def test_a_group_that_gets_no_slots_leaves_no_part_of_it_open() -> None:
                 await VectorEnvClient(found.url, 3, queue_timeout_s=timeout_s).connect()
         while sum(found.counts()) > 3:
             await asyncio.sleep(0.01)
-        with pytest.raises(
-            InvalidRequestError,
-            match="in each worker; open fewer together, or serve with --max-sessions 6",
-        ):
+        too_many = "in each worker; open fewer together, or serve with --max-sessions 6"
+        with pytest.raises(InvalidRequestError, match=too_many):
             await VectorEnvClient(found.url, 5).connect()
 
 

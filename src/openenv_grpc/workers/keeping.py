@@ -117,12 +117,9 @@ class Worker:
     async def _live(self) -> int:
         """Runs one process to its end."""
         self._failure = None
-        options: ServerOptions = {
-            **self._served.options,
-            **self._plan.options(),
-            "crew": self._team.crew(self._number),
-        }
-        self._process = WorkerProcess(replace(self._served, options=options).written())
+        options: ServerOptions = {**self._served.options, **self._plan.options()}
+        served = replace(self._served, options=options)
+        self._process = WorkerProcess(served.written(self._team.crew(self._number)))
         try:
             return await self._process.follow(self._hear)
         finally:

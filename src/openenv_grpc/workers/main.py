@@ -7,7 +7,7 @@ import pickle
 import socket
 import sys
 from types import TracebackType
-from typing import BinaryIO, Self, Unpack
+from typing import BinaryIO, Self
 
 from openenv_grpc import lifeline
 from openenv_grpc.crew import Crew
@@ -27,13 +27,15 @@ def main(control: int, pipe: int, parent: int, content: BinaryIO) -> None:
     """Serves until its supervisor, or a client, has the server stop."""
     lifeline.tie(pipe, parent=parent)
     sys.argv[:] = pickle.load(content)
-    served: Served = pickle.load(content)
-    served.prepare()
+    served: Served
+    crew: Crew
+    served, crew = pickle.load(content)
+    served.prepare(worker=crew.worker)
     line = Line(socket.socket(fileno=control))
     try:
         definitions = [load(name, served.overrides) for name in served.targets]
         run_server(
-            lambda: WorkerServer(*definitions, line=line, **served.options),
+            lambda: WorkerServer(*definitions, line=line, crew=crew, options=served.options),
             on_ready=lambda server: line.say(
                 Ready(grpc=server.grpc_address, http=server.http_address, unix=server.unix_path)
             ),
@@ -49,11 +51,12 @@ class WorkerServer(Server):
     """A server that is one of several processes: what drains one drains all of them."""
 
     def __init__(
-        self, *definitions: EnvironmentDefinition, line: Line, **options: Unpack[ServerOptions]
+        self, *definitions: EnvironmentDefinition, line: Line, crew: Crew, options: ServerOptions
     ) -> None:
-        super().__init__(*definitions, **options)
+        taken: ServerOptions = {**options, "crew": crew}
+        super().__init__(*definitions, **taken)
         self._line = line
-        self._crew: Crew | None = options.get("crew")
+        self._crew = crew
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -82,6 +85,6 @@ class WorkerServer(Server):
             match message:
                 case Drain(limit_s=limit_s):
                     super().drain(limit_s)
-                case Addresses(addresses=addresses) if self._crew is not None:
+                case Addresses(addresses=addresses):
                     self._crew.addresses = addresses
                     self._line.say(Acquainted())
