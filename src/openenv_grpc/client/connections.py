@@ -131,6 +131,11 @@ class Joined:
     dialled: Dialled
 
     @property
+    def target(self) -> Target:
+        """Where it leads."""
+        return self.shared.key[0]
+
+    @property
     def crew(self) -> Crew | None:
         """The worker processes of the server, if it has several."""
         link = self.dialled.link
@@ -185,7 +190,7 @@ async def open_session(
         session = ConnectSession(
             dialled.link,
             release=shared.leave,
-            target=shared.key[0].uri,
+            target=joined.target.uri,
             limits=TimeLimits(wanted.message_timeout_s),
             resume_window_s=wanted.resume_window_s,
             queue_timeout_s=wanted.queue_timeout_s,

@@ -130,7 +130,7 @@ async def open_group(
     try:
         spread = _spread_of(target, home)
         if spread is None:
-            spread = _Spread("", (home.shared.key[0],))
+            spread = _Spread("", (home.target,))
         return await _Opener(spread, home, options, wanted).open_group(count)
     finally:
         await home.shared.let_go()
@@ -154,7 +154,7 @@ def _spread_of(target: Target, home: Joined) -> _Spread | None:
     """Returns what is known of the workers; `None` if there is one process, or one in reach."""
     known = _spreads.setdefault(asyncio.get_running_loop(), {})
     crew = home.crew
-    targets = () if crew is None else worker_targets(home.shared.key[0], crew)
+    targets = () if crew is None else worker_targets(home.target, crew)
     if crew is None or not targets:
         known.pop(target, None)
         return None
@@ -224,7 +224,7 @@ class _Opener:
 
     def _parts(self, held: Sequence[Joined], count: int) -> dict[Target, int]:
         """Divides a group as the server divides its slots, and lists workers by their numbers."""
-        chosen = {joined.shared.key[0] for joined in held}
+        chosen = {joined.target for joined in held}
         targets = [target for target in self._spread.targets if target in chosen]
         size, left = divmod(count, len(targets))
         return {target: size + (place < left) for place, target in enumerate(targets)}
@@ -275,7 +275,7 @@ class _Opener:
 
     async def _join(self, target: Target) -> Joined:
         limit_s = self._wanted.connect_timeout_s
-        if target != self._home.shared.key[0]:
+        if target != self._home.target:
             limit_s = min(limit_s, CONNECT_TIMEOUT_S)
         return await self._spread.join(
             target, self._options, connect_timeout_s=limit_s, beside=self._home
