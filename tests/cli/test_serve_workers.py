@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import random
@@ -35,7 +36,7 @@ from tests.cli.conftest import ServeProcess
 from tests.cli.test_serve_process import children_of
 from tests.engine.process_environments import gone
 from tests.exactly_once.proxy import Proxy
-from tests.served_process import ServedProcess
+from tests.served_process import ServedProcess, start_server
 
 ENVIRONMENT = """
 import os
@@ -85,6 +86,16 @@ def three_workers(
     with serve_process(
         target, "--workers", "3", *arguments, cwd=folder, environment=environment
     ) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
+    """A server for tests that leave it as it was, with 4, 4 and 3 slots."""
+    folder = tmp_path_factory.mktemp("workers")
+    serve = functools.partial(start_server, folder)
+    path = str(folder / "server.sock")
+    with three_workers(serve, folder, "--max-sessions", "11", "--unix", path) as served:
         yield served
 
 
@@ -143,50 +154,43 @@ def metrics(address: str) -> str:
 
 
 async def test_ready_and_the_catalog_list_every_worker_the_first_as_that_of_a_server_alone(
-    serve_process: ServeProcess, tmp_path: Path
+    shared: ServedProcess,
 ) -> None:
-    with three_workers(serve_process, tmp_path, "--max-sessions", "8") as served:
-        address = r"127\.0\.0\.1:\d+"
-        assert re.fullmatch(
-            f"READY grpc={address} http={address} grpc.1={address} http.1={address} "
-            f"grpc.2={address} http.2={address}",
-            served.ready,
-        )
-        for door in DOORS:
-            [described] = await describe(url_of(served, door))
-            assert described.workers == [url_of(served, each) for each in DOORS]
-            assert described.session_limit == (2 if door == "grpc.2" else 3)
-        shown = await run("info", url_of(served))
-    assert url_of(served, "grpc.2") in shown.stdout
+    address = r"127\.0\.0\.1:\d+"
+    assert re.fullmatch(
+        rf"READY grpc={address} http={address} unix=(\S+) "
+        rf"grpc.1={address} http.1={address} unix.1=\1.1 "
+        rf"grpc.2={address} http.2={address} unix.2=\1.2",
+        shared.ready,
+    )
+    for door in DOORS:
+        [described] = await describe(url_of(shared, door))
+        assert described.workers == [url_of(shared, each) for each in DOORS]
+        assert described.session_limit == (3 if door == "grpc.2" else 4)
+    shown = await run("info", url_of(shared))
+    assert url_of(shared, "grpc.2") in shown.stdout
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-async def test_a_clients_sessions_are_spread_evenly(
-    serve_process: ServeProcess, tmp_path: Path, scheme: str
-) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        url = f"{scheme}://{served.address(scheme)}"
-        async with clients(url, 9) as opened:
-            found = Counter([await pid_of(client) for client in opened])
+async def test_a_clients_sessions_are_spread_evenly(shared: ServedProcess, scheme: str) -> None:
+    url = f"{scheme}://{shared.address(scheme)}"
+    async with clients(url, 9) as opened:
+        found = Counter([await pid_of(client) for client in opened])
+        assert set(found.values()) == {3}
+        assert set(found) == set(children_of(shared.process.pid))
+
+        for client in opened[:4]:
+            await client.close()
+        async with clients(url, 4) as again:
+            found = Counter([await pid_of(client) for client in (*opened[4:], *again)])
             assert set(found.values()) == {3}
-            assert set(found) == set(children_of(served.process.pid))
-
-            for client in opened[:4]:
-                await client.close()
-            async with clients(url, 4) as again:
-                found = Counter([await pid_of(client) for client in (*opened[4:], *again)])
-                assert set(found.values()) == {3}
 
 
-async def test_unix_sockets_have_the_workers_number_for_a_suffix(
-    serve_process: ServeProcess, tmp_path: Path
-) -> None:
-    path = tmp_path / "server.sock"
-    with three_workers(serve_process, tmp_path, "--unix", str(path)) as served:
-        assert served.address("unix.2") == f"{path}.2"
-        async with clients(f"unix:{path}", 3) as opened:
-            assert len({await pid_of(client) for client in opened}) == 3
-    assert not path.exists() or served.process.returncode != 0
+async def test_unix_sockets_have_the_workers_number_for_a_suffix(shared: ServedProcess) -> None:
+    path = shared.address("unix")
+    assert shared.address("unix.2") == f"{path}.2"
+    async with clients(f"unix:{path}", 3) as opened:
+        assert len({await pid_of(client) for client in opened}) == 3
 
 
 async def test_a_session_is_opened_where_a_slot_is_free_before_it_waits_for_one(
@@ -217,69 +221,60 @@ async def test_an_environment_for_one_session_at_a_time_has_one_in_each_worker(
 
 
 async def test_a_vector_clients_environments_are_spread_whole_or_not_at_all(
-    serve_process: ServeProcess, tmp_path: Path
+    shared: ServedProcess,
 ) -> None:
-    with three_workers(serve_process, tmp_path, "--max-sessions", "11") as served:
-        url = url_of(served)
-        async with VectorEnvClient(url, 8) as first:
-            observed, _ = await first.reset()
-            assert sorted(Counter(observed["pid"].tolist()).values()) == [2, 3, 3]
-            with pytest.raises(SessionCapacityError):
-                await VectorEnvClient(url, 4, queue_timeout_s=0.2).connect()
-            assert len((await run("sessions", url, "--json")).stdout.splitlines()) == 8
-            async with asyncio.timeout(30):
-                waiting = asyncio.gather(*(VectorEnvClient(url, 9).connect() for _ in range(1)))
-                await first.close()
-                [second] = await waiting
-                await second.reset()
-                await second.close()
+    url = url_of(shared)
+    async with VectorEnvClient(url, 8) as first:
+        observed, _ = await first.reset()
+        assert sorted(Counter(observed["pid"].tolist()).values()) == [2, 3, 3]
+        with pytest.raises(SessionCapacityError):
+            await VectorEnvClient(url, 4, queue_timeout_s=0.2).connect()
+        assert len((await run("sessions", url, "--json")).stdout.splitlines()) == 8
+        async with asyncio.timeout(30):
+            waiting = asyncio.gather(*(VectorEnvClient(url, 9).connect() for _ in range(1)))
+            await first.close()
+            [second] = await waiting
+            await second.reset()
+            await second.close()
 
 
-async def test_a_fork_goes_on_in_the_worker_that_has_the_snapshot(
-    serve_process: ServeProcess, tmp_path: Path
-) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        async with clients(url_of(served), 3) as opened:
-            for client in opened:
-                pid = await pid_of(client)
-                await client.step({})
-                for fork in await client.group(2):
-                    seen = (await fork.step({})).observation
-                    assert (seen["pid"], seen["count"]) == (pid, 2)
+async def test_a_fork_goes_on_in_the_worker_that_has_the_snapshot(shared: ServedProcess) -> None:
+    async with clients(url_of(shared), 3) as opened:
+        for client in opened:
+            pid = await pid_of(client)
+            await client.step({})
+            for fork in await client.group(2):
+                seen = (await fork.step({})).observation
+                assert (seen["pid"], seen["count"]) == (pid, 2)
 
 
 async def test_who_asks_the_wrong_worker_for_a_session_is_told_of_the_right_one(
-    serve_process: ServeProcess, tmp_path: Path
+    shared: ServedProcess,
 ) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        async with AsyncExitStack() as stack:
-            stubs = []
-            for door in DOORS:
-                channel = grpc.aio.insecure_channel(served.address(door))
-                stubs.append(
-                    episode_pb2_grpc.EpisodeServiceStub(await stack.enter_async_context(channel))
-                )
-            opened = await stubs[2].Open(episode_pb2.OpenRequest())
-            step = episode_pb2.GetStateRequest(session_id=opened.session_id)
-            await stubs[2].Reset(episode_pb2.ResetRequest(session_id=opened.session_id))
-            await stubs[2].GetState(step)
-            with pytest.raises(grpc.aio.AioRpcError, match="number 2") as refused:
-                await stubs[0].GetState(step)
-            assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-            port = served.address("grpc.2").rpartition(":")[2]
-            details = dict(refused.value.trailing_metadata() or ())
-            assert port.encode() in details["grpc-status-details-bin"]
+    async with AsyncExitStack() as stack:
+        stubs = []
+        for door in DOORS:
+            channel = grpc.aio.insecure_channel(shared.address(door))
+            stubs.append(
+                episode_pb2_grpc.EpisodeServiceStub(await stack.enter_async_context(channel))
+            )
+        opened = await stubs[2].Open(episode_pb2.OpenRequest())
+        step = episode_pb2.GetStateRequest(session_id=opened.session_id)
+        await stubs[2].Reset(episode_pb2.ResetRequest(session_id=opened.session_id))
+        await stubs[2].GetState(step)
+        with pytest.raises(grpc.aio.AioRpcError, match="number 2") as refused:
+            await stubs[0].GetState(step)
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+        port = shared.address("grpc.2").rpartition(":")[2]
+        details = dict(refused.value.trailing_metadata() or ())
+        assert port.encode() in details["grpc-status-details-bin"]
+        await stubs[2].Close(episode_pb2.CloseRequest(session_id=opened.session_id))
 
 
-async def test_an_agent_is_sent_to_its_sessions_worker(
-    serve_process: ServeProcess, tmp_path: Path
-) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        async with clients(url_of(served), 3) as opened:
-            urls = {(await client.agent_access()).url for client in opened}
-        assert urls == {
-            f"http://{served.address(door)}/mcp" for door in ("http", "http.1", "http.2")
-        }
+async def test_an_agent_is_sent_to_its_sessions_worker(shared: ServedProcess) -> None:
+    async with clients(url_of(shared), 3) as opened:
+        urls = {(await client.agent_access()).url for client in opened}
+    assert urls == {f"http://{shared.address(door)}/mcp" for door in ("http", "http.1", "http.2")}
 
 
 async def test_all_workers_ask_for_the_same_token_and_none_inherits_that_of_the_environment(
@@ -298,21 +293,18 @@ async def test_all_workers_ask_for_the_same_token_and_none_inherits_that_of_the_
 # What operators see
 
 
-async def test_sessions_and_metrics_tell_the_worker(
-    serve_process: ServeProcess, tmp_path: Path
-) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        url = url_of(served, "grpc.1")
-        async with clients(url, 3):
-            listed = (await run("sessions", url, "--json")).stdout.splitlines()
-            sessions = {each["worker"]: each["session_id"] for each in map(json.loads, listed)}
-            assert set(sessions) == {0, 1, 2}
-            assert "WORKER" in (await run("sessions", url)).stdout
-            told = metrics(served.address("http.2"))
-            assert 'openenv_sessions{worker="2",environment="Here",state="ready"} 1' in told
-            assert 'openenv_draining{worker="2"} 0' in told
-            closed = await run("sessions", url, "--close", sessions[2])
-            assert closed.returncode == 0, closed.stderr
+async def test_sessions_and_metrics_tell_the_worker(shared: ServedProcess) -> None:
+    url = url_of(shared, "grpc.1")
+    async with clients(url, 3):
+        listed = (await run("sessions", url, "--json")).stdout.splitlines()
+        sessions = {each["worker"]: each["session_id"] for each in map(json.loads, listed)}
+        assert set(sessions) == {0, 1, 2}
+        assert "WORKER" in (await run("sessions", url)).stdout
+        told = metrics(shared.address("http.2"))
+        assert 'openenv_sessions{worker="2",environment="Here",state="ready"} 1' in told
+        assert 'openenv_draining{worker="2"} 0' in told
+        closed = await run("sessions", url, "--close", sessions[2])
+        assert closed.returncode == 0, closed.stderr
 
 
 async def test_a_drain_of_one_worker_drains_all(
@@ -437,28 +429,25 @@ async def test_a_worker_that_ends_again_and_again_ends_the_server(
     )
 
 
-async def test_a_session_is_resumed_on_its_own_worker_after_a_cut(
-    serve_process: ServeProcess, tmp_path: Path
-) -> None:
-    with three_workers(serve_process, tmp_path) as served:
-        async with AsyncExitStack() as stack:
-            proxies = []
-            for door in DOORS:
-                port = int(served.address(door).rpartition(":")[2])
-                proxies.append(proxy := Proxy(port, random.Random(0)))
-                relay = await asyncio.start_server(proxy.carry, "127.0.0.2", port)
-                stack.callback(relay.close)
-            url = url_of(served).replace("127.0.0.1", "127.0.0.2")
-            async with clients(url, 3) as opened, asyncio.timeout(60):
-                pids = [await pid_of(client) for client in opened]
-                assert len(set(pids)) == 3
-                for count in range(1, 4):
-                    for proxy in proxies:
-                        assert proxy.connected
-                        proxy.cut()
-                    for client, pid in zip(opened, pids, strict=True):
-                        seen = (await client.step({})).observation
-                        assert (seen["pid"], seen["count"]) == (pid, count)
+async def test_a_session_is_resumed_on_its_own_worker_after_a_cut(shared: ServedProcess) -> None:
+    async with AsyncExitStack() as stack:
+        proxies = []
+        for door in DOORS:
+            port = int(shared.address(door).rpartition(":")[2])
+            proxies.append(proxy := Proxy(port, random.Random(0)))
+            relay = await asyncio.start_server(proxy.carry, "127.0.0.2", port)
+            stack.callback(relay.close)
+        url = url_of(shared).replace("127.0.0.1", "127.0.0.2")
+        async with clients(url, 3) as opened, asyncio.timeout(60):
+            pids = [await pid_of(client) for client in opened]
+            assert len(set(pids)) == 3
+            for count in range(1, 4):
+                for proxy in proxies:
+                    assert proxy.connected
+                    proxy.cut()
+                for client, pid in zip(opened, pids, strict=True):
+                    seen = (await client.step({})).observation
+                    assert (seen["pid"], seen["count"]) == (pid, count)
 
 
 # What does not go together
