@@ -23,7 +23,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import Outbox, frame
+from openenv_grpc.stream import COALESCED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.crew import read_workers
@@ -40,6 +40,9 @@ What their receivers ask next leaves before the rest is handed out. Else session
 alike end up in one message, and server and client wait for each other in turn.
 """
 
+LARGE_BYTES = COALESCED_BYTES
+"""From which size on an outcome keeps others waiting, and its session should go elsewhere."""
+
 DRAINING = "draining"
 """The feature of clients that take the event of that name."""
 
@@ -54,6 +57,10 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
+    def outgrow(self) -> None:
+        """Learns that what it receives next is large."""
+        ...
+
 
 class _Barrier:
     """Waits for the answer to something that is answered at once."""
@@ -65,6 +72,9 @@ class _Barrier:
         """See `Receiver`."""
         if outcome.control_id == _BARRIER:
             self.passed.set()
+
+    def outgrow(self) -> None:
+        """See `Receiver`."""
 
 
 class Connection:
@@ -142,6 +152,11 @@ class Connection:
         self._last_number += 1
         self._receivers[self._last_number] = receiver
         return self._last_number
+
+    def give(self, number: int, receiver: Receiver) -> None:
+        """Has another take what comes for a number, if it is in use still."""
+        if number in self._receivers:
+            self._receivers[number] = receiver
 
     def remove(self, number: int) -> None:
         """Forgets a session that has ended."""
@@ -234,11 +249,19 @@ class Connection:
                 ) from error
             if response.HasField("server") and not self._greeting.done():
                 self._greeting.set_result(response.server)
+            if len(data) > LARGE_BYTES:
+                self._tell_large(response)
             for count, outcome in enumerate(response.outcomes, 1):
                 self._dispatch(outcome)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
+
+    def _tell_large(self, response: session_pb2.ConnectResponse) -> None:
+        for outcome in response.outcomes:
+            receiver = self._receivers.get(outcome.session)
+            if receiver is not None and outcome.ByteSize() > LARGE_BYTES:
+                receiver.outgrow()
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)

@@ -7,10 +7,11 @@ from openenv_grpc.stream.limits import (
     Duplex,
     StreamLimits,
 )
-from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.outbox import COALESCED_BYTES, Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
 
 __all__ = [
+    "COALESCED_BYTES",
     "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
     "Duplex",
