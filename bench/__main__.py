@@ -82,6 +82,7 @@ def measure(groups: Sequence[Group], report: Report) -> bool:
             say(f"== {group.title}")
             for row in group.rows:
                 fleet.keep(remaining)
+                fleet.prepare(row)
                 remaining.remove(row)
                 results.append(Result(row=row))
                 measures = [fleet.measure] * len(row.sides)

@@ -53,6 +53,15 @@ def ping_pong() -> tuple[Any, LoopFactory]:
     return PingPongClient, uvloop.new_event_loop
 
 
+def agent(name: str) -> tuple[Any, LoopFactory]:
+    """Returns an agent of `bench.agents`, by the name of its class."""
+    import uvloop
+
+    from bench import agents
+
+    return vars(agents)[name], uvloop.new_event_loop
+
+
 def dm_env_rpc() -> tuple[Any, LoopFactory]:
     """Returns a client of dm_env_rpc, on uvloop as ours is."""
     import uvloop
@@ -70,6 +79,11 @@ def gymnasium() -> tuple[Any, LoopFactory]:
 
 
 CLIENTS = {
+    "agent_frame": functools.partial(agent, "FrameAgent"),
+    "agent_legacy": functools.partial(agent, "LegacyAgent"),
+    "agent_modern": functools.partial(agent, "ModernAgent"),
+    "agent_openenv": functools.partial(agent, "OpenEnvAgent"),
+    "agent_tool_service": functools.partial(agent, "ToolServiceAgent"),
     "dm_env_rpc": dm_env_rpc,
     "gymnasium": gymnasium,
     "ours": ours,

@@ -20,7 +20,7 @@ from bench.rows import Row
 from bench.runner import run_row, say
 from bench.scenarios import PROMISES
 from bench.selection import INTERRUPTED, Interruptible, select
-from bench.spread import Result
+from bench.spread import Result, middle_half
 from bench.table import factor, shown, written
 from bench.trees import commit_of, tree_of
 
@@ -50,14 +50,20 @@ def render(results: Sequence[Result], base: str, head: str) -> str:
         before, after = shown(result.figure(1), figure), shown(result.figure(0), figure)
         processor = [_processor(result, names) for names in PROCESSOR]
         lines.append(
-            [name, before or "failed", after or "failed", factor(result.ratio(0)), *processor]
+            [
+                name,
+                before or "failed",
+                after or "failed",
+                factor(middle_half(result.ratios(0))),
+                *processor,
+            ]
         )
     return written(["scenario", base, head, "better by", "server CPU", "client CPU"], lines)
 
 
 def _processor(result: Result, names: Sequence[str]) -> str:
     for name in names:
-        if ratio := result.ratio(0, name):
+        if ratio := middle_half(result.ratios(0, name)):
             before, after = shown(result.figure(1, name), name), shown(result.figure(0, name), name)
             return f"{before} to {after}: {factor(ratio)}"
     return ""
@@ -69,12 +75,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("base", help="the revision to compare with")
     parser.add_argument("--head", help="the other revision (the working tree as it is)")
     parser.add_argument("--only", default="", help="only rows whose name matches this")
-    parser.add_argument("--quick", action="store_true", help="3 rounds of 0.7 seconds")
-    parser.add_argument("--rounds", type=int, help="rounds of each row (6)")
-    parser.add_argument("--seconds", type=float, help="seconds of each measurement (1.5)")
+    parser.add_argument("--quick", action="store_true", help="5 rounds of half a second")
+    parser.add_argument("--rounds", type=int, help="rounds of each row (12)")
+    parser.add_argument("--seconds", type=float, help="seconds of each measurement (0.7)")
     given = parser.parse_args(arguments)
-    given.rounds = given.rounds or (3 if given.quick else 6)
-    given.seconds = given.seconds or (0.7 if given.quick else 1.5)
+    given.rounds = given.rounds or (5 if given.quick else 12)
+    given.seconds = given.seconds or (0.5 if given.quick else 0.7)
     try:
         given.rows = select(rows_of_ours(all_rows() if given.only else PROMISES), given.only)
         given.base_name = commit_of(given.base)
@@ -97,6 +103,7 @@ def main() -> None:
         for place, row in enumerate(given.rows):
             for fleet in (base, head):
                 fleet.keep(given.rows[place:])
+                fleet.prepare(row)
             result = Result(row=row)
             results.append(result)
             run_row(
@@ -106,7 +113,8 @@ def main() -> None:
     print(render(done, given.base_name, given.head_name))
     print(
         f"\n{given.rounds} rounds of {given.seconds:g} s; load average {before[0]:.1f} before, "
-        f"{os.getloadavg()[0]:.1f} after. Medians; ratios round by round, above 1 is better."
+        f"{os.getloadavg()[0]:.1f} after. Medians; ratios round by round, with their quartiles; "
+        "above 1 is better."
     )
     if interruptible.happened:
         sys.exit(INTERRUPTED)

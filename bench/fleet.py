@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,6 +42,19 @@ class Fleet:
         needed = {side.server for row in rows for side in row.sides}
         for spec in [spec for spec in self._servers if spec not in needed]:
             self._servers.pop(spec)[1].close()
+
+    def prepare(self, row: Row) -> None:
+        """Starts what a row needs, so that no start lies between the sides of its first round.
+
+        What does not start is left to `measure`, which says so.
+        """
+        if row.fresh or row.mode == "start":
+            return
+        for side in row.sides:
+            with suppress(BenchError):
+                if side.door is not Door.NONE:
+                    self.server(side)
+                self._load(side.client)
 
     def measure(self, row: Row, side: Side, seconds: float) -> Measured:
         """Measures one side of a row once.

@@ -97,6 +97,22 @@ END_TO_END = (
     ),
 )  # fmt: skip
 
+AGENT_LIMIT_US = 3000
+AGENTS = tuple(
+    Row(name=f"a tool call by {name}, p50", figure="p50_us",
+        sides=(ours(label=name, client=client, door=door), rival("ping_pong")),
+        limits=(Limit(figure="p50_us", most=AGENT_LIMIT_US),))
+    for name, client, door in (
+        ("gRPC step", "ours", Door.GRPC),
+        ("ToolService", "agent_tool_service", Door.GRPC),
+        ("/ws step", "reference", Door.HTTP),
+        ("/ws mcp frame", "agent_frame", Door.HTTP),
+        ("/mcp of 2025-11-25", "agent_legacy", Door.HTTP),
+        ("/mcp of 2026-07-28", "agent_modern", Door.HTTP),
+        ("/mcp of OpenEnv", "agent_openenv", Door.HTTP),
+    )
+)  # fmt: skip
+
 PROCESSES = tuple(
     Row(name=f"{name}, {counted(sessions)}, processes against threads",
         sides=(ours(environment, label="processes", isolation="process"),

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -102,11 +102,13 @@ def _running(arguments: list[str], tree: Path) -> Iterator[tuple[subprocess.Pope
             process.stdin.close()
             process.terminate()
             try:
-                process.wait(STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            process.stdout.close()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(STOP_LIMIT_S)
+            finally:
+                if process.poll() is None:  # also where Ctrl-C has ended the waiting
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                process.stdout.close()
 
 
 def _line(process: subprocess.Popen[str], limit_s: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, quantiles
 
 from bench.jobs import Measured
 from bench.rows import Growth, Limit, Row, better_by
@@ -24,6 +24,14 @@ def spread_of(values: Sequence[float]) -> Spread | None:
     return Spread(median(values), min(values), max(values)) if values else None
 
 
+def middle_half(values: Sequence[float]) -> Spread | None:
+    """Returns the median and the quartiles, which say more than the ends where rounds are many."""
+    if len(values) < 2:
+        return spread_of(values)
+    least, middle, most = quantiles(values, method="inclusive")
+    return Spread(middle, least, most)
+
+
 @dataclass(slots=True, kw_only=True)
 class Result:
     """A row with what was measured so far."""
@@ -41,11 +49,15 @@ class Result:
         name = name or self.row.figure
         return spread_of([sides[side][name] for sides in self.rounds if name in sides[side]])
 
-    def ratio(self, side: int, name: str = "") -> Spread | None:
-        """Returns by how much one side is better than the last."""
+    def ratios(self, side: int, name: str = "") -> list[float]:
+        """Returns by how much one side is better than the last, round by round."""
         name = name or self.row.figure
         ratios = [better_by(name, sides[side], sides[-1]) for sides in self.rounds]
-        return spread_of([ratio for ratio in ratios if ratio is not None])
+        return [ratio for ratio in ratios if ratio is not None]
+
+    def ratio(self, side: int, name: str = "") -> Spread | None:
+        """Returns the spread of the ratios of one side."""
+        return spread_of(self.ratios(side, name))
 
     def verdict(self) -> str:
         """Tells where the row stands: at its aim, above its floor, or below it."""

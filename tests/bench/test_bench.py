@@ -99,8 +99,8 @@ def test_quick_runs_what_is_promised_and_only_chooses_among_all(reference_python
     assert [group.title for group in quick.groups] == [
         group.title for group in GROUPS if group.quick
     ]
-    assert [group.rounds for group in quick.groups] == [2, 1]
-    assert [group.seconds for group in quick.groups] == [0.4, 0.75]
+    assert [group.rounds for group in quick.groups] == [2, 1, 1]
+    assert [group.seconds for group in quick.groups] == [0.4, 0.75, 0.25]
     chosen = parse(["--quick", "--only", "4 MiB"])
     assert [row.name for group in chosen.groups for row in group.rows] == ["text of 4 MiB"]
     everything = parse([])

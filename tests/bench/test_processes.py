@@ -110,6 +110,22 @@ def test_servers_end_when_no_row_needs_them(fleet: Fleet) -> None:
     assert not is_alive(pid)
 
 
+def test_what_a_row_needs_is_started_before_it_is_measured(fleet: Fleet) -> None:
+    side = rival("ping_pong")
+    fleet.prepare(row(side))
+    server = fleet.server(side)
+    assert is_alive(server.pid)
+    fleet.measure(row(side), side, 0.1)
+    assert fleet.server(side) == server
+
+
+def test_what_does_not_start_is_told_of_when_it_is_measured(fleet: Fleet) -> None:
+    side = ours("NoSuchClass")
+    fleet.prepare(row(side))
+    with pytest.raises(BenchError, match="NoSuchClass"):
+        fleet.measure(row(side), side, 0.1)
+
+
 def test_a_process_has_memory_and_has_used_time_with_its_children() -> None:
     pid = os.getpid()
     assert resident_kib(pid) > 1024

@@ -12,7 +12,7 @@ from bench.groups import all_rows
 from bench.jobs import Measured
 from bench.rows import Growth, Row
 from bench.scenarios import PROMISES
-from bench.spread import Result, Spread, check_growth, check_limits
+from bench.spread import Result, Spread, check_growth, check_limits, middle_half
 from bench.table import limits, promised, side_by_side
 
 RATE = next(row for row in PROMISES if row.figure == "steps_per_s")
@@ -34,6 +34,12 @@ def test_a_rate_is_better_the_higher_it_is_and_a_latency_the_lower() -> None:
 def test_the_ratio_is_the_median_of_those_of_the_rounds() -> None:
     three = result(RATE, (100.0, 100.0), (900.0, 100.0), (40.0, 10.0))
     assert three.ratio(0) == Spread(4.0, 1.0, 9.0)
+
+
+def test_the_middle_half_of_many_rounds_leaves_their_ends_out() -> None:
+    assert middle_half([1, 2, 3, 4, 100]) == Spread(3, 2, 4)
+    assert middle_half([2.0]) == Spread(2, 2, 2)
+    assert middle_half([]) is None
 
 
 def test_there_is_no_ratio_of_what_was_not_measured_or_is_nothing() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import mcp
 import pytest
 
-from openenv_grpc import Server
+from openenv_grpc import GenericEnvClient, Server
 from openenv_grpc.errors import SessionClosedError
 from tests.environments import Countdown
 
@@ -212,6 +212,31 @@ async def test_ctrl_c_ends_it_while_nothing_is_written(start: Start) -> None:
 async def test_a_server_that_cannot_be_reached_is_told(start: Start) -> None:
     async with start("http://127.0.0.1:9") as client:
         assert "cannot be reached" in (await client.initialize())["error"]["message"]
+
+
+async def test_a_server_that_has_mcp_for_agents_tokens_alone_is_told(start: Start) -> None:
+    async with (
+        Server(COUNTDOWN, grpc_port=0, http_port=0, agent_tokens=True) as server,
+        start(f"grpc://{server.grpc_address}") as client,
+    ):
+        assert client.process.stderr is not None
+        assert b"--token-file" in await client.process.stderr.readline()
+        assert await client.end() == 2
+
+
+async def test_an_agents_token_is_enough_for_its_session(start: Start, tmp_path: Path) -> None:
+    async with (
+        Server(COUNTDOWN, grpc_port=0, http_port=0, agent_tokens=True) as server,
+        GenericEnvClient(f"grpc://{server.grpc_address}") as trainer,
+    ):
+        await trainer.reset()
+        token = tmp_path / "token"
+        token.write_text((await trainer.agent_access()).token, encoding="utf-8")
+        async with start(f"http://{server.http_address}", "--token-file", str(token)) as client:
+            await client.initialize()
+            called = await client.ask("tools/call", name="act", arguments={"by": 2})
+            assert called["result"]["structuredContent"]["left"] == 1
+        assert (await trainer.state())["step_count"] == 1
 
 
 async def test_an_environment_that_is_not_there_is_one_line(start: Start) -> None:

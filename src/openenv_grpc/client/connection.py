@@ -27,6 +27,7 @@ from openenv_grpc.stream import COALESCED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.crew import read_workers
+from openenv_grpc.wire.peeling import Peeled, peel
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,8 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
-    def outgrow(self) -> None:
-        """Learns that what it receives next is large."""
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+        """Learns that what it receives next is large; `peeled` has what was taken out of it."""
         ...
 
 
@@ -73,7 +74,7 @@ class _Barrier:
         if outcome.control_id == _BARRIER:
             self.passed.set()
 
-    def outgrow(self) -> None:
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
         """See `Receiver`."""
 
 
@@ -240,8 +241,11 @@ class Connection:
         read = self._transport.read
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
+            peeled = peel(data) if len(data) > LARGE_BYTES else None
             try:
-                response = session_pb2.ConnectResponse.FromString(data)
+                response = session_pb2.ConnectResponse.FromString(
+                    data if peeled is None else peeled.message
+                )
             except DecodeError as error:
                 raise ProtocolViolationError(
                     f"{self._target} sent a message that is no ConnectResponse",
@@ -250,18 +254,22 @@ class Connection:
             if response.HasField("server") and not self._greeting.done():
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
-                self._tell_large(response)
+                self._tell_large(response, peeled)
             for count, outcome in enumerate(response.outcomes, 1):
                 self._dispatch(outcome)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
 
-    def _tell_large(self, response: session_pb2.ConnectResponse) -> None:
-        for outcome in response.outcomes:
+    def _tell_large(self, response: session_pb2.ConnectResponse, peeled: Peeled | None) -> None:
+        for place, outcome in enumerate(response.outcomes):
             receiver = self._receivers.get(outcome.session)
-            if receiver is not None and outcome.ByteSize() > LARGE_BYTES:
-                receiver.outgrow()
+            if receiver is None:
+                continue
+            if peeled is not None and peeled.outcome == place:
+                receiver.outgrow(outcome, peeled)
+            elif outcome.ByteSize() > LARGE_BYTES:
+                receiver.outgrow(outcome, None)
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)
