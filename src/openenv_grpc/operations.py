@@ -11,6 +11,7 @@ from openenv_grpc.crew import Crew
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import (
+    Client,
     PromptAnswer,
     PromptInfo,
     ResourceList,
@@ -19,6 +20,7 @@ from openenv_grpc.tools import (
     ToolInfo,
     ToolNotice,
 )
+from openenv_grpc.tools.changes import TellChange
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -79,6 +81,10 @@ class Operation:
     """The span that this is below, as its client says; from its arrival on, the server's."""
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
+    client: Client | None = None
+    """Whom the tool may ask, where there is a listener; `None` for nobody."""
+    changes: TellChange | None = None
+    """Is told what changes meanwhile. The session sets it while somebody follows."""
 
     def tell(self, notice: ToolNotice) -> None:
         """Tells whoever listens now, from any thread."""
