@@ -249,7 +249,8 @@ class _ServerStream:
             snapshot_id=operation.open.snapshot_id,
         )
         if operation.open.progress and held.port is not None:
-            self._unasked.follow(held.prefix, held.port)
+            reports = operation.open.reports
+            self._unasked.follow(held.prefix, held.port, reports=reports)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -324,7 +325,7 @@ class _ServerStream:
         )
         self._hold(held)
         if asked.progress:
-            self._unasked.follow(held.prefix, port)
+            self._unasked.follow(held.prefix, port, reports=asked.reports)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
