@@ -19,6 +19,7 @@ from openenv_grpc.errors import UnavailableError
 ResultT = TypeVar("ResultT")
 
 _CLOSE_TIMEOUT_S = 4.0
+_LINGER_S = 0.05  # since a socket that is closed has still to write what it was given
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -103,6 +104,7 @@ class TransportApart:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=_CLOSE_TIMEOUT_S)
+        await asyncio.sleep(_LINGER_S)
 
     def _note_left(self) -> None:
         if not self._left.done():

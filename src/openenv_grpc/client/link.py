@@ -75,7 +75,7 @@ class Link:
 
     def __init__(self, stream: Stream, dial: Callable[[], Awaitable[Stream]]) -> None:
         self._dial = dial
-        self._sessions: dict[Traveller, None] = {}
+        self._sessions: dict[Traveller, bool] = {}  # with whether it had large outcomes
         self._mending: asyncio.Task[None] | None = None
         self._unsettled = False  # whether the server may not have read that a session is to end
         self._delay_s = FIRST_DELAY_S
@@ -90,9 +90,14 @@ class Link:
         return self._stream is not None and not self._stream.connection.draining
 
     @property
-    def is_shared(self) -> bool:
-        """Whether there are several sessions."""
-        return len(self._sessions) > 1
+    def has_small(self) -> bool:
+        """Whether there are sessions without large outcomes, which wait behind those of others."""
+        return not all(self._sessions.values())
+
+    def note_large(self, session: Traveller) -> bool:
+        """Notes that a session had a large outcome; tells whether that was known."""
+        known, self._sessions[session] = self._sessions[session], True
+        return known
 
     @property
     def stream(self) -> Stream | None:
@@ -108,13 +113,13 @@ class Link:
         """Takes a session along. Raises if there is no stream."""
         if self._stream is None:
             raise self._lost
-        self._sessions[session] = None
+        self._sessions[session] = False
         session.board(self._stream)
 
     def replace(self, session: Traveller, other: Traveller) -> None:
         """Takes another along in the place of one, on the stream that it has boarded."""
         del self._sessions[session]
-        self._sessions[other] = None
+        self._sessions[other] = True
 
     def remove(self, session: Traveller, *, settled: bool) -> None:
         """Forgets a session; `settled` tells whether the server knows that it has ended."""
@@ -135,6 +140,8 @@ class Link:
             if self._unsettled and stream.connection.lost is None:
                 await stream.connection.settle(_SETTLE_S)
             await stream.connection.close()
+        else:
+            await self._limits.gone()
 
     def _use(self, stream: Stream) -> None:
         self._stream = stream
