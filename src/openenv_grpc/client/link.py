@@ -81,6 +81,7 @@ class Link:
         self._delay_s = FIRST_DELAY_S
         self._stream: Stream | None = None
         self._limits = stream.connection
+        self._leaving: list[Connection] = []  # streams that have ended, and clean up still
         self._lost: OpenEnvError = UnavailableError("the connection was closed")
         self._use(stream)
 
@@ -140,8 +141,8 @@ class Link:
             if self._unsettled and stream.connection.lost is None:
                 await stream.connection.settle(_SETTLE_S)
             await stream.connection.close()
-        else:
-            await self._limits.gone()
+        for connection in self._leaving:
+            await connection.gone()
 
     def _use(self, stream: Stream) -> None:
         self._stream = stream
@@ -154,6 +155,8 @@ class Link:
     def _ended(self, error: OpenEnvError) -> None:
         stream, self._stream = self._stream, None
         self._lost = error
+        if stream is not None:
+            self._see_off(stream.connection)
         if stream is not None and stream.connection.went_well(STEADY_S):
             self._delay_s = FIRST_DELAY_S
         passing = isinstance(error, _PASSING) and not error.session_lost
@@ -163,6 +166,9 @@ class Link:
             self._mending = asyncio.get_running_loop().create_task(
                 self._mend(), name="openenv-grpc reconnecting"
             )
+
+    def _see_off(self, connection: Connection) -> None:
+        self._leaving = [*(each for each in self._leaving if not each.is_gone), connection]
 
     async def _part(self) -> None:
         """Ends the sessions at the server, since the event loop ends and they do not.
@@ -197,6 +203,7 @@ class Link:
                 break
         self._mending = None
         if stream.connection.lost is not None:
+            self._see_off(stream.connection)
             self._ended(stream.connection.lost)
         elif self._sessions:
             self._use(stream)
