@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import (
+    Client,
     PromptAnswer,
     PromptInfo,
     ResourceList,
@@ -18,6 +19,7 @@ from openenv_grpc.tools import (
     ToolInfo,
     ToolNotice,
 )
+from openenv_grpc.tools.changes import TellChange
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -41,6 +43,8 @@ class Kind(enum.Enum):
     SNAPSHOT = "snapshot"
     RESTORE = "restore"
     """The engine's own: part of opening a session by a snapshot. No door asks for it."""
+
+    __hash__ = object.__hash__  # members are keys of what each step looks up; Enum's own is slow
 
 
 TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
@@ -76,6 +80,16 @@ class Operation:
     """The span that this is below, as its client says; from its arrival on, the server's."""
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
+    client: Client | None = None
+    """Whom the tool may ask, where there is a listener; `None` for nobody."""
+    changes: TellChange | None = None
+    """Is told what changes meanwhile. The session sets it while somebody follows."""
+
+    def tell(self, notice: ToolNotice) -> None:
+        """Tells whoever listens now, from any thread."""
+        listener = self.listener
+        if listener is not None:
+            listener.tell(notice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +102,12 @@ class ResetArguments:
     """Whether unknown keywords are refused, or dropped as the reference does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StepArguments:
     """What a codec reads for `Kind.STEP`."""
 
     action: Any
-    keywords: dict[str, JsonValue] = field(default_factory=dict)
+    keywords: dict[str, JsonValue] | None = None
     strict: bool = False
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-import grpc
-
 from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
@@ -20,7 +18,7 @@ from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
-from openenv_grpc.protection import Certificate, protect
+from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
@@ -56,6 +54,7 @@ class Server:
         insecure: bool = False,
         tokens: str | Sequence[str] | None = None,
         token_file: FilePath | None = None,
+        agent_tokens: bool = False,
         tls_cert: FilePath | None = None,
         tls_key: FilePath | None = None,
         tls_client_ca: FilePath | None = None,
@@ -67,6 +66,7 @@ class Server:
         session_timeout_s: float | None = None,
         max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
+        max_json_bytes: int = door_limits.MAX_JSON_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         refuse_when_full: bool = False,
@@ -82,8 +82,8 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
-        `max_message_bytes` holds for messages, frames and bodies that come in, and past
-        `max_unsent_bytes` of answers no more is read of a stream.
+        `max_message_bytes` holds for messages, frames and bodies that come in, `max_json_bytes` for
+        frames of JSON; past `max_unsent_bytes` of answers no more is read of a stream.
         `EngineOptions` tells of the rest.
 
         Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
@@ -92,9 +92,11 @@ class Server:
         interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
-        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
-        not loopback needs a token, or `insecure`, since whoever reaches it drives the
-        environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
+        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. Agents get tokens
+        then, each of one session. With `agent_tokens` they get them without any of these: who
+        brings none is still a trainer, but `/mcp` and `ToolService` take agents' alone. A `host`
+        that is not loopback needs a trainer's token, or `insecure`, since whoever reaches it drives
+        the environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
         `tls_client_ca` clients have to show a certificate too. `public_url` is where HTTP is
         reached from elsewhere. `allowed_hosts` and `allowed_origins` are names of this server and
         web pages that requests over HTTP may name, beside those of loopback; `*` is any.
@@ -112,6 +114,7 @@ class Server:
         limits = door_limits.sizes(
             max_message_bytes=max_message_bytes, max_unsent_bytes=max_unsent_bytes
         )
+        self._json_limit = door_limits.json_size(max_json_bytes)
         beats = door_limits.beats(
             progress_interval_s=progress_interval_s,
             ping_interval_s=ping_interval_s,
@@ -127,7 +130,9 @@ class Server:
             allowed_origins=allowed_origins,
             public_url=public_url,
         )
-        self._access = Access(self._protection.tokens, mcp_url=self._mcp_url)
+        self._access = Access(
+            self._protection.tokens, agent_tokens=agent_tokens, mcp_url=self._mcp_url
+        )
         if not (insecure or self._access.asks or addresses.is_loopback(host)):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
@@ -155,7 +160,7 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
-        self._manager.metrics.limits |= limits
+        self._manager.metrics.limits |= limits | self._json_limit
         at_once = settings.max_operations_per_session
         self._door_options: dict[str, Any] = {
             **limits,
@@ -237,13 +242,14 @@ class Server:
             return
         from openenv_grpc.server import GrpcServer
 
+        certificate = self._protection.certificate
         server = GrpcServer(
             self._manager,
             addresses=listened,
             doors=self._doors,
             on_drain=self.drain,
             access=self._access,
-            credentials=_grpc_credentials(self._protection.certificate),
+            credentials=None if certificate is None else certificate.for_grpc(),
             **self._door_options,
         )
         await stack.enter_async_context(server)
@@ -269,6 +275,7 @@ class Server:
             allowed_hosts=protection.allowed_hosts,
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
+            max_json_bytes=self._json_limit["max_json_bytes"],
             **self._door_options,
         )
         await stack.enter_async_context(bridge)
@@ -364,16 +371,6 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _grpc_credentials(certificate: Certificate | None) -> grpc.ServerCredentials | None:
-    if certificate is None:
-        return None
-    return grpc.ssl_server_credentials(
-        [(certificate.key, certificate.chain)],
-        root_certificates=certificate.client_ca,
-        require_client_auth=certificate.client_ca is not None,
-    )
 
 
 def _definition(target: Target) -> EnvironmentDefinition:

@@ -15,6 +15,7 @@ from openenv_bridge.mcp.messages import (
     CallId,
     McpError,
 )
+from openenv_bridge.mcp.offers import offers
 from openenv_grpc.tools.notices import LOG_LEVELS
 
 VERSION_HEADER = "MCP-Protocol-Version"
@@ -72,12 +73,17 @@ def log_level(call: Call) -> str | None:
     return level if level in LOG_LEVELS else None
 
 
+def offered(call: Call) -> frozenset[str]:
+    """Returns what the client offers to be asked."""
+    return offers(call.meta.get(CAPABILITIES_META))
+
+
 def _check_header(call: Call, headers: Mapping[str, str], name: str, expected: object) -> None:
     found = headers.get(name)
     if found is None:
         raise McpError(HEADER_MISMATCH, f"the header {name} is missing", call_id=call.id)
     if name == NAME_HEADER:
-        found = _decoded(found)
+        found = decoded(found)
     if found != expected:
         message = f"the header {name} says something else than the body"
         raise McpError(HEADER_MISMATCH, message, call_id=call.id)
@@ -92,9 +98,11 @@ def header_value(value: object) -> str:
     return _OPENING + base64.b64encode(text.encode()).decode("ascii") + _CLOSING
 
 
-def _decoded(value: str) -> str | None:
+def decoded(value: str) -> str | None:
     """Returns what a header's value stands for; `None` if it is malformed."""
     value = value.strip(" \t")
+    if not (value.isascii() and value.replace("\t", " ").isprintable()):
+        return None
     if not (value.startswith(_OPENING) and value.endswith(_CLOSING)):
         return value
     try:

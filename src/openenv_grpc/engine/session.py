@@ -26,6 +26,7 @@ from openenv_grpc.events import Fact, log_event
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
     CancelEffect,
+    Follower,
     SessionInfo,
     SessionPort,
     SessionState,
@@ -170,6 +171,10 @@ class Session:
         """Forgets the replies up to a number."""
         self._turns.ledger.acknowledge(request_id)
 
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tells a follower of what is asked from now on; returns what ends that."""
+        return self._turns.follow(follower)
+
     def info(self) -> SessionInfo:
         """Describes it as it is now."""
         now, idle_since = self._clock.time(), self.idle_since
@@ -296,7 +301,8 @@ class Session:
     def _performed(
         self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
     ) -> None:
-        pending.stop_timers()
+        if pending.is_timed:
+            pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)

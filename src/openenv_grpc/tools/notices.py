@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import Any, Literal, TypeAlias, get_args
 
 from openenv_grpc.serialization import to_plain
+from openenv_grpc.tools.surroundings import within
 from openenv_grpc.types import JsonValue
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -49,8 +49,8 @@ _TELL: ContextVar[Tell | None] = ContextVar("openenv_grpc_tell", default=None)
 def report_progress(progress: float, total: float | None = None, message: str = "") -> None:
     """Tells the caller of the tool that runs how far it is.
 
-    It works in plain and in asynchronous tools, and does nothing where nobody listens. A caller
-    who lags behind may miss all but the latest of many reports.
+    It works in plain and in asynchronous tools, in `step` and in `reset`, and does nothing where
+    nobody listens. A caller who lags behind may miss all but the latest of many reports.
     """
     tell = _TELL.get()
     if tell is not None:
@@ -61,7 +61,8 @@ def report_progress(progress: float, total: float | None = None, message: str = 
 def report_log(data: JsonValue, level: LogLevel = "info", logger: str = "") -> None:
     """Tells the caller of the tool that runs something: text, or any value that JSON can carry.
 
-    It works in plain and in asynchronous tools, and does nothing where nobody listens.
+    It works in plain and in asynchronous tools, in `step` and in `reset`, and does nothing where
+    nobody listens.
 
     Raises:
         ValueError: MCP has no such level.
@@ -81,17 +82,4 @@ def listener() -> Tell | None:
 
 def heard(tell: Tell, call: Callable[[], Any]) -> Any:
     """Makes a call such that somebody listens, even to what of it is awaited later."""
-    token = _TELL.set(tell)
-    try:
-        value = call()
-    finally:
-        _TELL.reset(token)
-    return _heard_later(tell, value) if isawaitable(value) else value
-
-
-async def _heard_later(tell: Tell, value: Any) -> Any:
-    token = _TELL.set(tell)
-    try:
-        return await value
-    finally:
-        _TELL.reset(token)
+    return within(_TELL, tell, call)
