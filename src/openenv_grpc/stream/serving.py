@@ -41,6 +41,7 @@ from openenv_grpc.stream.limits import (
 from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.crew import fill_workers
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 from openenv_grpc.wire.varints import varint
 
@@ -211,6 +212,7 @@ class _ServerStream:
         hello.features.extend(FEATURES)
         hello.environments.extend(self._host.environments)
         hello.max_operations_per_session = self._limits.max_operations_per_session
+        fill_workers(hello.workers, self._host.crew)
         self._outbox.put(response.SerializeToString())
 
     def _operate(self, operation: session_pb2.Operation) -> None:
