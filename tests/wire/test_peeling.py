@@ -67,15 +67,6 @@ def test_its_bytes_are_not_copied_but_where_they_lie_badly() -> None:
         assert not numbers["large"].flags.writeable
 
 
-def test_what_was_taken_out_can_be_put_back() -> None:
-    message = response(before=1, small=np.arange(3), large=LARGE)
-    peeled = peeled_of(message)
-    again = session_pb2.ConnectResponse.FromString(peeled.message)
-    assert again != message
-    peeled.put_back(again.outcomes[1])
-    assert again == message
-
-
 def test_what_is_no_large_array_of_an_observation_stays_where_it_is() -> None:
     whole = response(text="t" * 100_000)
     halves = response(one=LARGE, other=LARGE)

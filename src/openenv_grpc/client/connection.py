@@ -194,6 +194,16 @@ class Connection:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is left of the stream."""
+        return self._task is None or self._task.done()
+
+    async def gone(self) -> None:
+        """Waits until nothing is left of a stream that has ended by itself."""
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
+
     async def _run(self) -> None:
         """Lives as long as the stream does."""
         error: OpenEnvError = UnavailableError(

@@ -97,7 +97,8 @@ class SharedLink:
         _forget(self.key, self)
         if not self._dialling.done():
             self._dialling.cancel()
-        elif not self._dialling.cancelled() and self._dialling.exception() is None:
+            await asyncio.wait((self._dialling,))
+        if not self._dialling.cancelled() and self._dialling.exception() is None:
             dialled = self._dialling.result()
             if dialled.link is not None:
                 await dialled.link.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.varints import read_varint, varint
 
 _LENGTH = 2  # the wire type of messages and bytes
@@ -44,11 +43,6 @@ class Peeled:
     attachment: int
     """Which attachment of the observation, counting from 0."""
     data: memoryview
-
-    def put_back(self, outcome: session_pb2.Outcome) -> None:
-        """Completes the outcome, for who takes it whole."""
-        result = outcome.step if outcome.HasField("step") else outcome.reset_episode
-        result.observation.attachments[self.attachment].tensor.data = bytes(self.data)
 
 
 @dataclass(frozen=True, slots=True)
