@@ -12,6 +12,7 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc.client.sharing import OfferedSharing
 from openenv_grpc.client.transport import ConnectionOptions, Transport
 from openenv_grpc.errors import (
     Effect,
@@ -72,9 +73,14 @@ class Connection:
     message.
     """
 
-    def __init__(self, transport: Transport, options: ConnectionOptions, *, target: str) -> None:
+    def __init__(
+        self, transport: Transport, options: ConnectionOptions, *, target: str, local: bool = False
+    ) -> None:
+        """Makes one. `local` tells whether the server is surely on this machine."""
         self._transport = transport
+        self._sharing = OfferedSharing()
         self._options = options
+        self._shares = local if options.shared_memory is None else options.shared_memory
         self._target = target
         self._outbox = Outbox()
         self._receivers: dict[int, Receiver] = {}
@@ -110,6 +116,8 @@ class Connection:
         hello.client.version = _version()
         hello.client.features.append(DRAINING)
         hello.client.max_receive_size_bytes = self._options.max_message_bytes
+        if self._shares:
+            self._sharing.offer(hello.client)
         self._outbox.put(hello.SerializeToString())
         self._task = self._loop.create_task(self._run(), name="openenv-grpc connection")
         try:
@@ -127,6 +135,11 @@ class Connection:
         self.features = frozenset(greeting.features)
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether large messages go through memory that the server has mapped, too."""
+        return self._sharing.agreed
 
     def went_well(self, steady_s: float) -> bool:
         """Tells whether operations were answered here, or the stream has stood for that long."""
@@ -172,6 +185,7 @@ class Connection:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
+        self._sharing.close()  # else done already, unless the task had not begun
 
     async def _run(self) -> None:
         """Lives as long as the stream does."""
@@ -186,6 +200,7 @@ class Connection:
             raise
         finally:
             self._end(error)
+            self._sharing.close()
             with contextlib.suppress(OpenEnvError, OSError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await self._transport.close()
@@ -220,20 +235,28 @@ class Connection:
         read = self._transport.read
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
-            try:
-                response = session_pb2.ConnectResponse.FromString(data)
-            except DecodeError as error:
-                raise ProtocolViolationError(
-                    f"{self._target} sent a message that is no ConnectResponse",
-                    effect=Effect.UNKNOWN,
-                ) from error
+            response = self._parse(data)
+            if response.HasField("shared_block"):
+                limit_bytes = self._options.max_message_bytes
+                data = self._sharing.take(response.shared_block, limit_bytes=limit_bytes)
+                response = self._parse(data)
             if response.HasField("server") and not self._greeting.done():
+                self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             for count, outcome in enumerate(response.outcomes, 1):
                 self._dispatch(outcome)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
+
+    def _parse(self, data: bytes) -> session_pb2.ConnectResponse:
+        try:
+            return session_pb2.ConnectResponse.FromString(data)
+        except DecodeError as error:
+            raise ProtocolViolationError(
+                f"{self._target} sent a message that is no ConnectResponse",
+                effect=Effect.UNKNOWN,
+            ) from error
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)
@@ -252,7 +275,7 @@ class Connection:
         write = self._transport.write
         try:
             while (data := await self._outbox.take()) is not None:
-                await write(data)
+                await write(self._sharing.put(data))
         except OpenEnvError:
             pass  # the reader meets the end of the stream too, and knows more of it
 

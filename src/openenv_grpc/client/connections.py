@@ -200,7 +200,7 @@ async def _dial_once(
     """Makes a stream; a socket for JSON where the server speaks no more than that."""
     if target.grpc:
         transport = GrpcTransport(target, options)
-        connection = Connection(transport, options, target=target.uri)
+        connection = Connection(transport, options, target=target.uri, local=target.loopback)
         await connection.start(timeout_s=connect_timeout_s)
         return Stream(connection)
     # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
@@ -209,7 +209,7 @@ async def _dial_once(
     socket = await websocket_transport.dial(target, options, connect_timeout_s=connect_timeout_s)
     if not socket.binary:
         return socket
-    connection = Connection(socket, options, target=target.uri)
+    connection = Connection(socket, options, target=target.uri, local=target.loopback)
     await connection.start(timeout_s=connect_timeout_s)
     return Stream(connection)
 

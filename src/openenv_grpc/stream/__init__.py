@@ -2,6 +2,7 @@
 
 from openenv_grpc.stream.incoming import digest
 from openenv_grpc.stream.limits import (
+    MAX_SHARED_BYTES,
     MAX_UNSENT_BYTES,
     PROGRESS_INTERVAL_S,
     Duplex,
@@ -11,6 +12,7 @@ from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
 
 __all__ = [
+    "MAX_SHARED_BYTES",
     "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
     "Duplex",
