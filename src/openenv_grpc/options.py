@@ -75,6 +75,7 @@ class ServerOptions(EngineOptions, total=False):
     session_timeout_s: float | None
     max_message_bytes: int
     max_unsent_bytes: int
+    max_shared_bytes: int
     isolation: str | None
     drain_timeout_s: float
     progress_interval_s: float | None

@@ -67,6 +67,7 @@ class Server:
         session_timeout_s: float | None = None,
         max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
+        max_shared_bytes: int = door_limits.MAX_SHARED_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         refuse_when_full: bool = False,
@@ -83,7 +84,8 @@ class Server:
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
         `max_message_bytes` holds for messages, frames and bodies that come in, and past
-        `max_unsent_bytes` of answers no more is read of a stream.
+        `max_unsent_bytes` of answers no more is read of a stream. `max_shared_bytes` is the memory
+        that a connection from this machine may share; 0 for none.
         `EngineOptions` tells of the rest.
 
         Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
@@ -110,7 +112,9 @@ class Server:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
         limits = door_limits.sizes(
-            max_message_bytes=max_message_bytes, max_unsent_bytes=max_unsent_bytes
+            max_message_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
+            max_shared_bytes=max_shared_bytes,
         )
         beats = door_limits.beats(
             progress_interval_s=progress_interval_s,

@@ -14,14 +14,19 @@ from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
 from openenv_grpc.client.outcome_place import OutcomePlace
-from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
+from openenv_grpc.client.remote_session import (
+    Evaluation,
+    Place,
+    answer_within,
+    gone,
+    window_passed,
+)
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
-    UnavailableError,
 )
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
@@ -108,6 +113,11 @@ class ConnectSession:
     def budgets(self) -> Budgets:
         """See `RemoteSession`."""
         return self.limits.budgets
+
+    @property
+    def shares_memory(self) -> bool:
+        """See `RemoteSession`."""
+        return self._stream is not None and self._stream.connection.shares_memory
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
@@ -374,15 +384,9 @@ class ConnectSession:
         self._boarded_at = None
         self._keep_on()
         self._giving_up = self._loop.call_at(
-            self._stranded_at + self._window_s, self._window_passed, self._window_s, error
-        )
-
-    def _window_passed(self, window_s: float, error: OpenEnvError) -> None:
-        self.lose(
-            UnavailableError(
-                f"{self._target} could not be reached again within the session's window of "
-                f"{window_s:g} s: {error.message}"
-            )
+            self._stranded_at + self._window_s,
+            self.lose,
+            window_passed(self._target, self._window_s, error),
         )
 
     def lose(self, error: OpenEnvError) -> None:

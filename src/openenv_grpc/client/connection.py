@@ -8,7 +8,7 @@ import functools
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -26,6 +26,8 @@ from openenv_grpc.events import log_event
 from openenv_grpc.stream import Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
+
+MessageT = TypeVar("MessageT", session_pb2.ConnectResponse, session_pb2.Outcome)
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +169,7 @@ class Connection:
 
     def send(self, operation: bytes, prefix: bytes) -> None:
         """Sends an operation that lacks the session's number, which `prefix` has."""
-        self._outbox.put(frame(operation, prefix))
+        self._outbox.put(frame(self._sharing.put(operation), prefix))
 
     async def settle(self, limit_s: float) -> None:
         """Waits until the server has read all that was sent so far, or the limit has passed."""
@@ -235,28 +237,33 @@ class Connection:
         read = self._transport.read
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
-            response = self._parse(data)
-            if response.HasField("shared_block"):
-                limit_bytes = self._options.max_message_bytes
-                data = self._sharing.take(response.shared_block, limit_bytes=limit_bytes)
-                response = self._parse(data)
+            response = self._parse(session_pb2.ConnectResponse, data)
             if response.HasField("server") and not self._greeting.done():
                 self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             for count, outcome in enumerate(response.outcomes, 1):
+                if outcome.HasField("shared_block"):
+                    outcome = self._taken(outcome)
                 self._dispatch(outcome)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
 
-    def _parse(self, data: bytes) -> session_pb2.ConnectResponse:
+    def _parse(self, kind: type[MessageT], data: bytes) -> MessageT:
         try:
-            return session_pb2.ConnectResponse.FromString(data)
+            return kind.FromString(data)
         except DecodeError as error:
             raise ProtocolViolationError(
-                f"{self._target} sent a message that is no ConnectResponse",
-                effect=Effect.UNKNOWN,
+                f"{self._target} sent a message that is no {kind.__name__}", effect=Effect.UNKNOWN
             ) from error
+
+    def _taken(self, outcome: session_pb2.Outcome) -> session_pb2.Outcome:
+        """Takes an outcome out of the shared memory."""
+        limit_bytes = self._options.max_message_bytes
+        data = self._sharing.take(outcome.shared_block, limit_bytes=limit_bytes)
+        found = self._parse(session_pb2.Outcome, data)
+        found.session = outcome.session
+        return found
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)
@@ -275,7 +282,7 @@ class Connection:
         write = self._transport.write
         try:
             while (data := await self._outbox.take()) is not None:
-                await write(self._sharing.put(data))
+                await write(data)
         except OpenEnvError:
             pass  # the reader meets the end of the stream too, and knows more of it
 

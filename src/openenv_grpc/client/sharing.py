@@ -1,4 +1,4 @@
-"""What a connection shares with a server of the same machine: memory for large messages."""
+"""What a connection shares with a server of the same machine: memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OfferedSharing:
         except NotSupportedError as error:
             logger.debug("memory is not shared: %s", error)
             return
-        self._sharing = sharing.Sharing(segment, session_pb2.ConnectRequest)
+        self._sharing = sharing.Sharing(segment, session_pb2.Operation)
         offer, message = segment.offer, hello.shared_memory
         message.process_id = offer.process_id
         message.descriptor = offer.descriptor
@@ -50,12 +50,14 @@ class OfferedSharing:
             logger.debug("memory is not shared: the server does not want to, or cannot")
             self.close()
 
-    def put(self, data: bytes) -> bytes:
-        """Returns what to send for a message. See `Sharing`."""
-        return self._sharing.put(data) if self.agreed and self._sharing is not None else data
+    def put(self, operation: bytes) -> bytes:
+        """Returns what to send for an operation. See `Sharing`."""
+        if self.agreed and self._sharing is not None:
+            return self._sharing.put(operation)
+        return operation
 
     def take(self, block: session_pb2.SharedBlock, *, limit_bytes: int) -> bytes:
-        """Takes a message out. Raises what `sharing.taken` raises."""
+        """Takes an outcome out. Raises `ProtocolViolationError` if there is none."""
         return sharing.taken(self._sharing, block, limit_bytes=limit_bytes)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ from openenv_grpc.stream.limits import (
     too_large,
 )
 from openenv_grpc.stream.outbox import Outbox, frame
-from openenv_grpc.stream.sharing import Sharing, accept, taken
+from openenv_grpc.stream.sharing import Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
@@ -159,7 +159,7 @@ class _ServerStream:
 
     async def _write_to(self, duplex: Duplex) -> None:
         while (data := await self._outbox.take()) is not None:
-            await duplex.write(data if self._sharing is None else self._sharing.put(data))
+            await duplex.write(data)
         self._unasked.stop()
 
     def _end(self) -> None:
@@ -171,17 +171,12 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
-        limits = self._limits
-        request = parse_request(data, limits.max_operations_per_message)
-        if request.HasField("shared_block"):
-            limit_bytes = limits.max_receive_bytes
-            data = taken(self._sharing, request.shared_block, limit_bytes=limit_bytes)
-            request = parse_request(data, limits.max_operations_per_message)
+        request = parse_request(data, self._limits.max_operations_per_message)
         if request.HasField("client"):
             self._greet(request.client)
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
-        limit = limits.max_unsent_bytes
+        limit = self._limits.max_unsent_bytes
         for index, operation in enumerate(request.operations, start=1):
             if index % OPERATIONS_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -189,6 +184,8 @@ class _ServerStream:
                 await self._outbox.below(limit)
             try:
                 self._operate(operation)
+            except ProtocolViolationError:
+                raise
             except OpenEnvError as error:
                 self._fail(operation, error)
         await self._outbox.below(limit)
@@ -227,6 +224,9 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
+            case "shared_block":
+                limit_bytes = self._limits.max_receive_bytes
+                self._operate(taken_operation(self._sharing, operation, limit_bytes=limit_bytes))
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
@@ -355,6 +355,8 @@ class _ServerStream:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
             content = too_large(reply, self._outcome_limit)
+        if self._sharing is not None:
+            content = self._sharing.put(content)
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
             self._drop(held)

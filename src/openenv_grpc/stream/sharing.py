@@ -1,56 +1,57 @@
-"""Large messages of a stream, handed over in memory that both of its ends have mapped."""
+"""Large operations and outcomes, handed over in memory that both ends of a stream have mapped."""
 
 from __future__ import annotations
 
 import logging
 
+from google.protobuf.message import DecodeError
+
 from openenv_grpc import shared_memory
-from openenv_grpc.errors import MessageTooLargeError, NotSupportedError, ProtocolViolationError
+from openenv_grpc.errors import NotSupportedError, ProtocolViolationError
 from openenv_grpc.shared_memory import Block, Segment
 from openenv_grpc.v1 import session_pb2
 
 logger = logging.getLogger(__name__)
 
 LEAST_BYTES = 64 * 2**10
-"""From which size on a message goes through memory. Below, the connection is as quick."""
-
-Message = session_pb2.ConnectRequest | session_pb2.ConnectResponse
+"""From which size on memory is used. Below, the connection is as quick."""
 
 
 class Sharing:
-    """Puts messages into the memory, and takes them out. For one stream, which owns the memory."""
+    """Puts what one end sends into the memory, and takes out what the other did.
 
-    def __init__(self, segment: Segment, envelope: type[Message]) -> None:
+    For one stream, which owns the memory.
+    """
+
+    def __init__(self, segment: Segment, kind: type[session_pb2.Operation | session_pb2.Outcome]):
         self._segment = segment
-        self._envelope = envelope  # what is sent from here
+        self._kind = kind  # what is sent from here
 
-    def put(self, data: bytes) -> bytes:
-        """Returns what to send: a small message as it is, for a large one where it lies.
+    def put(self, content: bytes) -> bytes:
+        """Returns what to send, without a session's number: for a large one where it lies.
 
-        Where there is no room the large one goes over the connection, too.
+        Where there is no room it goes over the connection, as it is.
         """
-        if len(data) < LEAST_BYTES:
-            return data
-        block = self._segment.put(data)
+        if len(content) < LEAST_BYTES:
+            return content
+        block = self._segment.put(content)
         if block is None:
-            return data
-        message = self._envelope()
+            return content
+        message = self._kind()
         message.shared_block.offset = block.offset
         message.shared_block.size_bytes = block.size_bytes
         message.shared_block.generation = block.generation
         return message.SerializeToString()
 
     def take(self, block: session_pb2.SharedBlock, *, limit_bytes: int) -> bytes:
-        """Takes a message out of the memory.
+        """Takes an operation or outcome out of the memory.
 
         Raises:
-            ProtocolViolationError: there is none, or none any more.
-            MessageTooLargeError: it is larger than the limit.
+            ProtocolViolationError: there is none, or none any more, or it is above the limit.
         """
         if block.size_bytes > limit_bytes:
-            raise MessageTooLargeError(
-                f"a message of {block.size_bytes} bytes lies in the shared memory, and "
-                f"{limit_bytes} are taken"
+            raise ProtocolViolationError(
+                f"{block.size_bytes} bytes lie in the shared memory, and {limit_bytes} are taken"
             )
         return self._segment.take(Block(block.offset, block.size_bytes, block.generation))
 
@@ -75,16 +76,34 @@ def accept(client: session_pb2.ClientHello, *, max_bytes: int) -> Sharing | None
     except NotSupportedError as error:
         logger.debug("memory is not shared: %s", error)
         return None
-    return Sharing(segment, session_pb2.ConnectResponse)
+    return Sharing(segment, session_pb2.Outcome)
 
 
 def taken(sharing: Sharing | None, block: session_pb2.SharedBlock, *, limit_bytes: int) -> bytes:
-    """Takes a message out of the memory that is shared, if it is.
+    """Takes an operation or outcome out of the memory that is shared, if it is.
 
     Raises:
         ProtocolViolationError: no memory is shared, or no such block is in it.
-        MessageTooLargeError: it is larger than the limit.
     """
     if sharing is None:
         raise ProtocolViolationError("a message names shared memory, and none is shared here")
     return sharing.take(block, limit_bytes=limit_bytes)
+
+
+def taken_operation(
+    sharing: Sharing | None, operation: session_pb2.Operation, *, limit_bytes: int
+) -> session_pb2.Operation:
+    """Takes the operation out of the memory that another stands for.
+
+    Raises:
+        ProtocolViolationError: there is none, or none that can be in memory.
+    """
+    data = taken(sharing, operation.shared_block, limit_bytes=limit_bytes)
+    try:
+        found = session_pb2.Operation.FromString(data)
+    except DecodeError as error:
+        raise ProtocolViolationError("what lies in the shared memory is no operation") from error
+    if found.HasField("shared_block"):
+        raise ProtocolViolationError("what lies in the shared memory lies there, not elsewhere")
+    found.session = operation.session
+    return found
