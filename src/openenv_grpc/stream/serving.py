@@ -182,10 +182,12 @@ class _ServerStream:
                 await asyncio.sleep(0)
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
+            if operation.HasField("shared_block"):
+                operation = taken_operation(
+                    self._sharing, operation, limit_bytes=self._limits.max_receive_bytes
+                )
             try:
                 self._operate(operation)
-            except ProtocolViolationError:
-                raise
             except OpenEnvError as error:
                 self._fail(operation, error)
         await self._outbox.below(limit)
@@ -224,9 +226,6 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case "shared_block":
-                limit_bytes = self._limits.max_receive_bytes
-                self._operate(taken_operation(self._sharing, operation, limit_bytes=limit_bytes))
             case None:
                 raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
