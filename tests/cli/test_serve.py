@@ -251,6 +251,7 @@ def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
     given = {
         "--max-message-size": ("1M", "max_message_bytes", 2**20),
         "--max-unsent": ("2M", "max_unsent_bytes", 2**21),
+        "--max-shared-memory": ("2G", "max_shared_bytes", 2**31),
         "--max-operations": ("3", "max_operations_per_session", 3),
         "--resume-window": ("4", "max_resume_window_s", 4),
         "--max-records": ("5", "max_records", 5),
