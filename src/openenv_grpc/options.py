@@ -61,6 +61,7 @@ class ServerOptions(EngineOptions, total=False):
     grpc_port: int | None
     http_port: int | None
     unix: FilePath | None
+    http_unix: FilePath | None
     insecure: bool
     tokens: str | Sequence[str] | None
     token_file: FilePath | None

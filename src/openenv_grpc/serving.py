@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-import grpc
-
 from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
 from openenv_grpc.app import App, read_mode
@@ -20,7 +18,7 @@ from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
-from openenv_grpc.protection import Certificate, protect
+from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import load
 from openenv_grpc.types import ServerMode
@@ -53,6 +51,7 @@ class Server:
         grpc_port: int | None = 50051,
         http_port: int | None = 8000,
         unix: FilePath | None = None,
+        http_unix: FilePath | None = None,
         insecure: bool = False,
         tokens: str | Sequence[str] | None = None,
         token_file: FilePath | None = None,
@@ -79,7 +78,8 @@ class Server:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
-        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
+        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port, and `http_unix`
+        of one for the rest. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
@@ -106,7 +106,7 @@ class Server:
         """
         if not targets:
             raise ConfigurationError("name an environment to serve")
-        if grpc_port is None and http_port is None and unix is None:
+        if grpc_port is None and http_port is None and unix is None and http_unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
@@ -159,6 +159,7 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
+        self._http_unix = None if http_unix is None else Path(http_unix)
         self._manager.metrics.limits |= limits
         at_once = settings.max_operations_per_session
         self._door_options: dict[str, Any] = {
@@ -178,6 +179,11 @@ class Server:
     def unix_path(self) -> str | None:
         """Path of the gRPC socket, if there is one."""
         return None if self._unix is None else str(self._unix)
+
+    @property
+    def http_unix_path(self) -> str | None:
+        """Path of the socket for HTTP, WebSocket and MCP, if there is one."""
+        return None if self._http_unix is None else str(self._http_unix)
 
     async def __aenter__(self) -> Self:
         """Opens the doors.
@@ -235,39 +241,44 @@ class Server:
         if self._grpc_port is not None:
             listened.append(addresses.join(self._host, self._grpc_port))
         if self._unix is not None:
-            addresses.check_socket(self._unix)
+            addresses.check_socket(self._unix, "--unix")
             listened.append(f"unix:{self._unix}")
         if not listened:
             return
         from openenv_grpc.server import GrpcServer
+        from openenv_grpc.server.credentials import server_credentials
 
+        tls = self._protection.certificate
         server = GrpcServer(
             self._manager,
             addresses=listened,
             doors=self._doors,
             on_drain=self.drain,
             access=self._access,
-            credentials=_grpc_credentials(self._protection.certificate),
+            credentials=None
+            if tls is None
+            else server_credentials(tls.key, tls.chain, client_ca=tls.client_ca),
             **self._door_options,
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
-            stack.callback(self._unix.unlink, missing_ok=True)
-            self._unix.chmod(0o600)  # whoever can write to it drives the environments
+            addresses.keep_socket(self._unix, stack)
         if self._grpc_port is not None:
             self.grpc_address = addresses.join(self._host, server.ports[0])
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
-        if self._http_port is None:
+        if self._http_port is None and self._http_unix is None:
             return
+        if self._http_unix is not None:
+            addresses.check_socket(self._http_unix, "--http-unix")
         from openenv_bridge import Bridge  # here for the same reason
 
-        protection = self._protection
-        certificate = protection.certificate
+        protection, certificate = self._protection, self._protection.certificate
         bridge = Bridge(
             self._manager,
-            address=self._host,
-            port=self._http_port,
+            address=None if self._http_port is None else self._host,
+            port=self._http_port or 0,
+            unix_path=self.http_unix_path,
             grpc_address=self.grpc_address,
             access=self._access,
             allowed_hosts=protection.allowed_hosts,
@@ -276,7 +287,10 @@ class Server:
             **self._door_options,
         )
         await stack.enter_async_context(bridge)
-        self.http_address = addresses.join(self._host, bridge.port)
+        if self._http_unix is not None:
+            addresses.keep_socket(self._http_unix, stack)
+        if self._http_port is not None:
+            self.http_address = addresses.join(self._host, bridge.port)
 
     def _doors(self, environment: str) -> list[tuple[str, str]]:
         """Lists where an environment is reached, by protocol."""
@@ -286,6 +300,8 @@ class Server:
         if self._unix is not None:
             # Whole: who asks may be in another folder.
             doors.append(("grpc", f"unix:{self._unix.absolute()}"))
+        if self._http_unix is not None:
+            doors.append(("http", f"http+unix:{self._http_unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
@@ -368,16 +384,6 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _grpc_credentials(certificate: Certificate | None) -> grpc.ServerCredentials | None:
-    if certificate is None:
-        return None
-    return grpc.ssl_server_credentials(
-        [(certificate.key, certificate.chain)],
-        root_certificates=certificate.client_ca,
-        require_client_auth=certificate.client_ca is not None,
-    )
 
 
 def _definition(target: Target) -> EnvironmentDefinition:

@@ -134,6 +134,16 @@ async def test_a_unix_socket_is_served(serve_process: ServeProcess, tmp_path: Pa
             await client.reset()
 
 
+async def test_http_is_served_on_a_unix_socket(serve_process: ServeProcess, tmp_path: Path) -> None:
+    path = tmp_path / "http.sock"
+    ports = ("--no-http", "--no-grpc", "--http-unix", str(path))
+
+    with serve_process("echo_env", ports=ports) as served:
+        assert served.ready == f"READY http_unix={path}"
+        async with GenericEnvClient(base_url=f"http+unix:{path}") as client:
+            await client.reset()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 async def test_a_signal_stops_it_with_status_0(
     serve_process: ServeProcess, number: signal.Signals

@@ -70,6 +70,11 @@ def serve(
 
 
 def _announce(server: serving.Server) -> None:
-    doors = {"grpc": server.grpc_address, "http": server.http_address, "unix": server.unix_path}
+    doors = {
+        "grpc": server.grpc_address,
+        "http": server.http_address,
+        "unix": server.unix_path,
+        "http_unix": server.http_unix_path,
+    }
     listed = (f"{door}={address}" for door, address in doors.items() if address is not None)
     print("READY", *listed, flush=True)
