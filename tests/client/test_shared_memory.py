@@ -24,7 +24,7 @@ from openenv_grpc.errors import (
     ProtocolViolationError,
     UnavailableError,
 )
-from openenv_grpc.stream import sharing
+from openenv_grpc.stream import SHARED_BYTES
 from openenv_grpc.v1 import session_pb2
 from tests.client.conftest import serve_environments
 from tests.client.peers import ConnectPeer
@@ -78,7 +78,7 @@ async def test_values_are_the_same_through_memory(
 ) -> None:
     async with serve_environments(FRAMES, path=tmp_path) as urls, connected(urls[door]) as client:
         assert client.shares_memory
-        for size in (sharing.LEAST_BYTES, 100_001, 2**20, 5 * 2**20):
+        for size in (SHARED_BYTES, 100_001, 2**20, 5 * 2**20):
             before = through_memory.put
             await check(client, size, first=size)
             assert through_memory.put == before + 2
@@ -91,7 +91,7 @@ async def test_small_messages_go_over_the_connection(
     tmp_path: Path, through_memory: Counted, door: str
 ) -> None:
     async with serve_environments(FRAMES, path=tmp_path) as urls, connected(urls[door]) as client:
-        await check(client, sharing.LEAST_BYTES - 1000)
+        await check(client, SHARED_BYTES - 1000)
         assert through_memory.put == 0
 
 

@@ -12,8 +12,7 @@ from openenv_grpc import shared_memory
 from openenv_grpc.engine import SessionManager
 from openenv_grpc.errors import ProtocolViolationError
 from openenv_grpc.shared_memory import Block, OfferedSegment
-from openenv_grpc.stream import StreamLimits
-from openenv_grpc.stream.sharing import LEAST_BYTES
+from openenv_grpc.stream import SHARED_BYTES, StreamLimits
 from openenv_grpc.v1 import payload_pb2, session_pb2, tensor_pb2
 from tests.framed import FRAMES, frame
 from tests.stream.pipe import Pipe, closing, opening, piped, resetting, stepping
@@ -91,11 +90,11 @@ async def test_a_large_outcome_lies_in_memory(
 ) -> None:
     async with piped(host) as pipe:
         await begin(pipe, segment)
-        told = await pipe.ask(asking(LEAST_BYTES, first=7))
+        told = await pipe.ask(asking(SHARED_BYTES, first=7))
         assert (told.session, told.request_id) == (1, 0)
         outcome = session_pb2.Outcome.FromString(segment.take(block_of(told.shared_block)))
         assert (outcome.session, outcome.request_id) == (0, 2)
-        assert frame_of(outcome) == frame(7, LEAST_BYTES).tobytes()
+        assert frame_of(outcome) == frame(7, SHARED_BYTES).tobytes()
 
 
 async def test_a_small_outcome_goes_over_the_connection(
@@ -103,8 +102,8 @@ async def test_a_small_outcome_goes_over_the_connection(
 ) -> None:
     async with piped(host) as pipe:
         await begin(pipe, segment)
-        outcome = await pipe.ask(asking(LEAST_BYTES - 1000))
-        assert len(frame_of(outcome)) == LEAST_BYTES - 1000
+        outcome = await pipe.ask(asking(SHARED_BYTES - 1000))
+        assert len(frame_of(outcome)) == SHARED_BYTES - 1000
 
 
 async def test_where_memory_is_full_outcomes_go_over_the_connection(

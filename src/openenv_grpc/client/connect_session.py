@@ -14,19 +14,14 @@ from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
 from openenv_grpc.client.outcome_place import OutcomePlace
-from openenv_grpc.client.remote_session import (
-    Evaluation,
-    Place,
-    answer_within,
-    gone,
-    window_passed,
-)
+from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
+    UnavailableError,
 )
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
@@ -384,9 +379,15 @@ class ConnectSession:
         self._boarded_at = None
         self._keep_on()
         self._giving_up = self._loop.call_at(
-            self._stranded_at + self._window_s,
-            self.lose,
-            window_passed(self._target, self._window_s, error),
+            self._stranded_at + self._window_s, self._window_passed, self._window_s, error
+        )
+
+    def _window_passed(self, window_s: float, error: OpenEnvError) -> None:
+        self.lose(
+            UnavailableError(
+                f"{self._target} could not be reached again within the session's window of "
+                f"{window_s:g} s: {error.message}"
+            )
         )
 
     def lose(self, error: OpenEnvError) -> None:

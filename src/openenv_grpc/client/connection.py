@@ -23,7 +23,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import Outbox, frame
+from openenv_grpc.stream import SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 
@@ -169,7 +169,9 @@ class Connection:
 
     def send(self, operation: bytes, prefix: bytes) -> None:
         """Sends an operation that lacks the session's number, which `prefix` has."""
-        self._outbox.put(frame(self._sharing.put(operation), prefix))
+        if len(operation) >= SHARED_BYTES:
+            operation = self._sharing.put(operation)
+        self._outbox.put(frame(operation, prefix))
 
     async def settle(self, limit_s: float) -> None:
         """Waits until the server has read all that was sent so far, or the limit has passed."""

@@ -15,7 +15,6 @@ from openenv_grpc.errors import (
     MessageTooLargeError,
     OpenEnvError,
     OutcomeTooLargeError,
-    UnavailableError,
 )
 from openenv_grpc.tools import Tool
 from openenv_grpc.types import Budgets, JsonValue
@@ -172,14 +171,6 @@ def gone(lost: OpenEnvError) -> OpenEnvError:
         session_lost=True,
         retry_delay_s=lost.retry_delay_s,
         metadata=lost.metadata,
-    )
-
-
-def window_passed(target: str, window_s: float, lost: OpenEnvError) -> OpenEnvError:
-    """Makes the error for a session whose connection could not be made anew in time."""
-    return UnavailableError(
-        f"{target} could not be reached again within the session's window of {window_s:g} s: "
-        f"{lost.message}"
     )
 
 

@@ -10,11 +10,13 @@ from openenv_grpc.stream.limits import (
 )
 from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
+from openenv_grpc.stream.sharing import SHARED_BYTES
 
 __all__ = [
     "MAX_SHARED_BYTES",
     "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
+    "SHARED_BYTES",
     "Duplex",
     "Outbox",
     "StreamLimits",

@@ -35,7 +35,7 @@ from openenv_grpc.stream.limits import (
     too_large,
 )
 from openenv_grpc.stream.outbox import Outbox, frame
-from openenv_grpc.stream.sharing import Sharing, accept, taken_operation
+from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
@@ -354,7 +354,7 @@ class _ServerStream:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
             content = too_large(reply, self._outcome_limit)
-        if self._sharing is not None:
+        if self._sharing is not None and len(content) >= SHARED_BYTES:
             content = self._sharing.put(content)
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:

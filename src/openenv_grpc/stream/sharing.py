@@ -13,7 +13,7 @@ from openenv_grpc.v1 import session_pb2
 
 logger = logging.getLogger(__name__)
 
-LEAST_BYTES = 64 * 2**10
+SHARED_BYTES = 64 * 2**10
 """From which size on memory is used. Below, the connection is as quick."""
 
 
@@ -28,12 +28,10 @@ class Sharing:
         self._kind = kind  # what is sent from here
 
     def put(self, content: bytes) -> bytes:
-        """Returns what to send, without a session's number: for a large one where it lies.
+        """Puts something there, and returns what to send in its place.
 
         Where there is no room it goes over the connection, as it is.
         """
-        if len(content) < LEAST_BYTES:
-            return content
         block = self._segment.put(content)
         if block is None:
             return content
