@@ -225,7 +225,7 @@ async def test_what_the_server_tells_again_after_a_cut_connection(served: Served
         session_id = (await client.agent_access()).session_id
         session = client._session
         assert session is not None
-        connection = session._stream.connection  # type: ignore[attr-defined]
+        connection = session._ride._stream.connection  # type: ignore[attr-defined]
         await connection._transport.close()
         await client.state()  # over another
         await _call_by_mcp(served, session_id, "add", {"a": 2, "b": 2})

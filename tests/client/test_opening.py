@@ -127,7 +127,7 @@ async def test_a_slot_is_given_on_the_moment_a_peer_without_a_window_goes(
         await holder.connect()
         client = GenericEnvClient(urls[door])
         waiting = asyncio.create_task(client.connect())
-        link = holder._session._link  # type: ignore[union-attr]
+        link = holder._session._ride.berth.link  # type: ignore[union-attr]
         await link._stream.connection.close()  # without a word of its session
         await waiting
         await client.close()

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from openenv_grpc.client import operations, tool_results
 from openenv_grpc.client.agent_access import AGENT_ACCESS, AgentAccess
+from openenv_grpc.client.crossing import is_taken_over
 from openenv_grpc.client.events import Audience
-from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.listening import Listening
+from openenv_grpc.client.moving import FindBerth, Moving
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
 from openenv_grpc.client.outcome_place import OutcomePlace
 from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
+from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
     SessionClosedError,
-    UnavailableError,
 )
 from openenv_grpc.tools import Tool
 from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import budgets, status
-from openenv_grpc.wire.varints import varint
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
-
-_ATTACH = 1  # its control id
 
 
 class ConnectSession:
@@ -45,50 +43,47 @@ class ConnectSession:
 
     def __init__(
         self,
-        link: Link,
+        berth: Berth,
         *,
-        release: Callable[[], Awaitable[None]],
+        find_other: FindBerth,
         target: str,
         limits: TimeLimits,
         resume_window_s: float | None,
         queue_timeout_s: float,
         audience: Audience,
     ) -> None:
-        self._link = link
-        self._release = release
-        self._target = target
+        """Takes its place on a link; `find_other` gives one on that for large outcomes.
+
+        Raises:
+            OpenEnvError: the link has lost its stream.
+        """
         self.limits = limits
-        self._listening = Listening(audience, link.limits.features, target=target)
+        features = berth.link.limits.features
+        self._listening = Listening(audience, features, target=target)
         self._loop = asyncio.get_running_loop()
         self._opening = Opening(target=target, queue_timeout_s=queue_timeout_s)
-        self._window_s = resume_window_s if "resume" in link.limits.features else None
         self._key = secrets.token_urlsafe(24)
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
         self._last_id = 0
         self._unanswered = Unanswered()
-        self._stream: Stream | None = None
-        self._number = 0
-        self._prefix = b""  # the number, as operations carry it
-        self._standing = asyncio.Event()  # whether there is a stream, or never will be
-        self._stranded_at: float | None = None  # when the trouble began that is not over yet
-        self._boarded = 0  # how many streams there have been
-        self._boarded_at: float | None = None
-        self._giving_up: asyncio.TimerHandle | None = None
         self._agent_access: AgentAccess | None = None
         self.lost: OpenEnvError | None = None
-        link.add(self)
+        window_s = resume_window_s if "resume" in features else None
+        self._ride = Ride(self, self._unanswered, berth, target=target, window_s=window_s)
+        self._moving = Moving(self._ride, self, find_other, target=target)
+        self._ride.start()
 
     async def open(
         self, environment: str, *, snapshot_id: str = "", group: operations.Group | None = None
     ) -> None:
         """Opens the session on the server. Raises an `OpenEnvError` if it does not want to."""
-        features = self._link.limits.features
+        features = self._ride.berth.link.limits.features
         offered = AGENT_ACCESS in features
         operation = operations.open_session(
             environment,
             agent_access=offered,
             resume_key=self._key,
-            resume_window_s=self._window_s,
+            resume_window_s=self._ride.window_s,
             queue_timeout_s=self._opening.queue_timeout_s if QUEUE in features else None,
             progress=self._listening.progress,
             events=self._listening.events,
@@ -100,7 +95,7 @@ class ConnectSession:
         self._id = opened.session_id
         told = budgets.read_budgets(opened.budgets)
         self.limits = TimeLimits(self.limits.message_timeout_s, told)
-        self._window_s = operations.granted_window_s(opened)
+        self._ride.window_s = operations.granted_window_s(opened)
         if offered:
             self._agent_access = operations.agent_access(opened)
 
@@ -112,7 +107,7 @@ class ConnectSession:
     @property
     def shares_memory(self) -> bool:
         """See `RemoteSession`."""
-        return self._stream is not None and self._stream.connection.shares_memory
+        return self._ride.berth.link.limits.shares_memory
 
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
@@ -197,13 +192,16 @@ class ConnectSession:
         settled = self.lost is not None
         if not settled:
             self._cancel(OPENING_ID)  # else the `close` would wait for it
-            self._send_close()
+            self.close_at_once()
         await self._leave(settled=settled)
 
     async def _leave(self, *, settled: bool) -> None:
         self.lost = self.lost or SessionClosedError("the session was closed")
         self._quit(settled=settled)
-        await self._release()
+        try:
+            await self._moving.stopped()
+        finally:
+            await self._ride.berth.release()
 
     def _check(self) -> None:
         if self.lost is not None:
@@ -245,7 +243,8 @@ class ConnectSession:
     ) -> Pending:
         """Sends an operation under the next number."""
         self._check()
-        self._unanswered.check_room(self._link.limits.operations_limit)
+        link = self._ride.berth.link
+        self._unanswered.check_room(link.limits.operations_limit)
         request_id = self._last_id + 1
         operation.request_id = request_id
         operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
@@ -254,30 +253,23 @@ class ConnectSession:
         if timeout_s is not None:
             operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
         data = operation.SerializeToString()
-        self._link.limits.check_size(data)  # before the id is used up
+        link.limits.check_size(data)  # before the id is used up
         self._last_id = request_id
         pending = Pending(data, what, answer)
         self._unanswered.add(request_id, pending)
-        if self._send(data):
-            pending.stream = self._boarded
+        if self._ride.send(data):
+            pending.stream = self._ride.streams
         return pending
 
-    def _send(self, data: bytes) -> bool:
-        """Sends an operation, if there is a stream; tells whether there was."""
-        if self._stream is None:
-            return False
-        self._stream.connection.send(data, self._prefix)
-        return True
-
-    def _send_close(self) -> None:
-        """Ends the session without waiting for the answer."""
+    def close_at_once(self) -> None:
+        """See `Rider`."""
         self._last_id += 1
         operation = operations.close()
         operation.request_id = self._last_id
-        self._send(operation.SerializeToString())
+        self._ride.send(operation.SerializeToString())
 
     def _cancel(self, request_id: int) -> None:
-        self._send(operations.cancel(request_id).SerializeToString())
+        self._ride.send(operations.cancel(request_id).SerializeToString())
 
     def _failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
         error = status.decode_error(outcome.error)
@@ -285,12 +277,12 @@ class ConnectSession:
             self.lose(error)
         return error
 
-    # What comes by the stream (`connection.Receiver`)
+    # What comes by the stream, and becomes of it (`ride.Rider`)
 
     def receive(self, outcome: session_pb2.Outcome) -> None:
         """See `Receiver`."""
         if outcome.HasField("progress"):
-            self._recover()
+            self._ride.settle()
             if outcome.request_id == OPENING_ID:
                 self._opening.told(outcome.progress)
             call = self._unanswered.what(outcome.request_id)
@@ -298,100 +290,40 @@ class ConnectSession:
             return
         pending = self._unanswered.take(outcome.request_id)
         if pending is not None:
-            if self._stranded_at is not None:
-                self._recover()
+            if self._ride.restless:
+                self._ride.settle()
             if not pending.answer.done():
                 pending.answer.set_result(outcome)
-        elif outcome.control_id == _ATTACH:
+        elif outcome.control_id == ATTACH:
             if outcome.HasField("error"):
-                self._refused(status.decode_error(outcome.error))
+                self._ride.refused(status.decode_error(outcome.error))
             else:
-                self._attached()
+                self._ride.attached()
         elif outcome.event.HasField("session_lost"):
-            self.lose(status.decode_error(outcome.event.session_lost))
+            if not (is_taken_over(outcome) and self._moving.retakes()):
+                self.lose(status.decode_error(outcome.event.session_lost))
         elif outcome.HasField("event"):
             self._listening.hear_event(outcome.event)
 
-    # What becomes of the stream (`link.Traveller`)
+    def outgrow(self) -> None:
+        """See `Receiver`."""
+        self._moving.outgrow()
 
-    def board(self, stream: Stream) -> None:
-        """See `Traveller`. Takes the session up, and sends again what has no outcome."""
-        self._stream = stream
-        self._boarded += 1
-        self._number = stream.connection.add(self)
-        self._prefix = b"\x08" + varint(self._number)  # field 1
-        self._standing.set()
-        if self._id:
-            attach = operations.attach(
-                self._id,
-                resume_key=self._key,
-                control_id=_ATTACH,
-                progress=self._listening.progress,
-                events=self._listening.events,
-            )
-            self._send(attach.SerializeToString())
-        else:
-            self._attached()  # by the `open` among what is sent again
-        for request_id, pending in self._unanswered.items():
-            self._send(pending.data)
-            pending.stream = pending.stream or self._boarded
-            if pending.cancelled:
-                self._cancel(request_id)
-
-    def _attached(self) -> None:
-        self._boarded_at = self._loop.time()
-        self._keep_on()
-        if not self._unanswered:
-            self._recover()
-
-    def _refused(self, error: OpenEnvError) -> None:
-        """Learns that the session is not there; what was first sent with `attach` was not done."""
-        self._unanswered.not_done_on(self._boarded)
-        self.lose(error)
-
-    def _recover(self) -> None:
-        """Notes that the session goes on, after a stream was lost."""
-        self._stranded_at = None
-        self._keep_on()
-
-    def _keep_on(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-
-    def part(self, stream: Stream) -> None:
-        """See `Traveller`."""
-        if self._window_s is not None:
-            self.board(stream)
-            self._send_close()
-
-    def strand(self, error: OpenEnvError, *, passing: bool) -> None:
-        """See `Traveller`. Waits for the next stream, for as long as the window lasts."""
-        self._stream = None
-        if not passing or self._window_s is None:
-            self.lose(error)
-            return
-        self._standing.clear()
-        now = self._loop.time()
-        steady = self._boarded_at is not None and now - self._boarded_at >= STEADY_S
-        if self._stranded_at is None or steady:
-            self._stranded_at = now
-        self._boarded_at = None
-        self._keep_on()
-        self._giving_up = self._loop.call_at(
-            self._stranded_at + self._window_s, self._window_passed, self._window_s, error
+    def attach(self) -> bytes | None:
+        """See `Rider`."""
+        if not self._id:
+            return None
+        operation = operations.attach(
+            self._id,
+            resume_key=self._key,
+            control_id=ATTACH,
+            progress=self._listening.progress,
+            events=self._listening.events,
         )
-
-    def _window_passed(self, window_s: float, error: OpenEnvError) -> None:
-        self.lose(
-            UnavailableError(
-                f"{self._target} could not be reached again within the session's window of "
-                f"{window_s:g} s: {error.message}"
-            )
-        )
+        return operation.SerializeToString()
 
     def lose(self, error: OpenEnvError) -> None:
-        """See `Traveller`."""
+        """See `Rider`."""
         if self.lost is not None:
             return
         self.lost = error
@@ -401,9 +333,5 @@ class ConnectSession:
 
     def _quit(self, *, settled: bool) -> None:
         """Leaves the stream and the link."""
-        self._keep_on()
-        self._standing.set()
-        if self._stream is not None:
-            self._stream.connection.remove(self._number)
-            self._stream = None
-        self._link.remove(self, settled=settled)
+        self._moving.stop()
+        self._ride.leave(settled=settled)

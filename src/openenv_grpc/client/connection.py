@@ -23,7 +23,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import SHARED_BYTES, Outbox, frame
+from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 
@@ -41,6 +41,9 @@ What their receivers ask next leaves before the rest is handed out. Else session
 alike end up in one message, and server and client wait for each other in turn.
 """
 
+LARGE_BYTES = COALESCED_BYTES
+"""From which size on an outcome keeps others waiting, and its session should go elsewhere."""
+
 DRAINING = "draining"
 """The feature of clients that take the event of that name."""
 
@@ -55,6 +58,10 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
+    def outgrow(self) -> None:
+        """Learns that what it receives next is large."""
+        ...
+
 
 class _Barrier:
     """Waits for the answer to something that is answered at once."""
@@ -66,6 +73,9 @@ class _Barrier:
         """See `Receiver`."""
         if outcome.control_id == _BARRIER:
             self.passed.set()
+
+    def outgrow(self) -> None:
+        """See `Receiver`."""
 
 
 class Connection:
@@ -152,6 +162,11 @@ class Connection:
         self._last_number += 1
         self._receivers[self._last_number] = receiver
         return self._last_number
+
+    def give(self, number: int, receiver: Receiver) -> None:
+        """Has another take what comes for a number, if it is in use still."""
+        if number in self._receivers:
+            self._receivers[number] = receiver
 
     def remove(self, number: int) -> None:
         """Forgets a session that has ended."""
@@ -243,6 +258,8 @@ class Connection:
             if response.HasField("server") and not self._greeting.done():
                 self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
+            if len(data) > LARGE_BYTES:
+                self._tell_large(response)
             for count, outcome in enumerate(response.outcomes, 1):
                 if outcome.HasField("shared_block"):
                     outcome = self._taken(outcome)
@@ -266,6 +283,12 @@ class Connection:
         found = self._parse(session_pb2.Outcome, data)
         found.session = outcome.session
         return found
+
+    def _tell_large(self, response: session_pb2.ConnectResponse) -> None:
+        for outcome in response.outcomes:
+            receiver = self._receivers.get(outcome.session)
+            if receiver is not None and outcome.ByteSize() > LARGE_BYTES:
+                receiver.outgrow()
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)

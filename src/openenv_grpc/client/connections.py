@@ -1,34 +1,41 @@
-"""The connections of this process: which there are, and who uses them."""
+"""The connections of this process: which there are, and who uses them.
+
+There is one to a server, and a second one for sessions whose outcomes are large, if there are some.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from dataclasses import dataclass
+from functools import partial
 
 from openenv_grpc.client.connect_session import ConnectSession
-from openenv_grpc.client.connection import Connection
+from openenv_grpc.client.dialling import Dialled, dial, dial_json
 from openenv_grpc.client.events import Audience
-from openenv_grpc.client.grpc_transport import GrpcTransport
-from openenv_grpc.client.json_session import FrameSocket, JsonSession
-from openenv_grpc.client.link import Link, Stream
+from openenv_grpc.client.json_session import JsonSession
+from openenv_grpc.client.moving import AGAIN_S
 from openenv_grpc.client.operations import Group
 from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.ride import Berth
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
-from openenv_grpc.errors import NotSupportedError
+from openenv_grpc.errors import NotSupportedError, OpenEnvError, UnavailableError
+from openenv_grpc.events import log_event
 
-Key = tuple[Target, ConnectionOptions]
+logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Dialled:
-    """What came of dialling: a link to share, or a socket that one session alone can use."""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What those have in common who share a link."""
 
-    link: Link | None = None
-    socket: FrameSocket | None = None
-    """Taken by the first who comes; others dial for themselves."""
+    target: Target
+    options: ConnectionOptions
+    large: bool = False
+    """Whether it is the second one, which takes up sessions and opens none."""
 
 
 class SharedLink:
@@ -36,6 +43,8 @@ class SharedLink:
 
     def __init__(self, key: Key, dialling: asyncio.Task[Dialled]) -> None:
         self.key = key
+        self.alone_until = 0.0
+        """When the server may be asked again for a second one, after it gave none."""
         self._dialling = dialling
         self._users = 0
 
@@ -86,6 +95,51 @@ def _forget(key: Key, shared: SharedLink) -> None:
         del links[key]
 
 
+def _share(key: Key, connect_timeout_s: float) -> SharedLink:
+    """Returns the link that there is, or one that is being dialled."""
+    loop = asyncio.get_running_loop()
+    links = _links.setdefault(loop, {})
+    shared = links.get(key)
+    if shared is None or not shared.usable:
+        dialling = loop.create_task(
+            dial(key.target, key.options, connect_timeout_s, apart=key.large)
+        )
+        links[key] = shared = SharedLink(key, dialling)
+    return shared
+
+
+async def _find_other(first: SharedLink, connect_timeout_s: float) -> Berth:
+    """Gives a place on the link for large outcomes, next to a first one.
+
+    Raises:
+        OpenEnvError: there is none. The first who learns of it logs it.
+    """
+    key = Key(first.key.target, first.key.options, large=True)
+    now = asyncio.get_running_loop().time()
+    if now < first.alone_until:
+        raise UnavailableError(f"there is no second connection to {key.target.uri}")
+    shared = _share(key, connect_timeout_s)
+    try:
+        dialled = await shared.join()
+    except OpenEnvError as error:
+        if now >= first.alone_until:
+            first.alone_until = now + AGAIN_S
+            _log_alone(key.target, error)
+        raise
+    assert dialled.link is not None  # since no socket comes of it
+    return Berth(dialled.link, shared.leave)
+
+
+def _log_alone(target: Target, error: OpenEnvError) -> None:
+    log_event(
+        logger,
+        logging.WARNING,
+        "no second connection for large outcomes",
+        target=target.uri,
+        reason=error.message,
+    )
+
+
 async def open_session(
     target: Target,
     options: ConnectionOptions,
@@ -107,13 +161,7 @@ async def open_session(
     Raises:
         OpenEnvError: the server cannot be reached, or opens none.
     """
-    loop = asyncio.get_running_loop()
-    key = (target, options)
-    links = _links.setdefault(loop, {})
-    shared = links.get(key)
-    if shared is None or not shared.usable:
-        dialling = loop.create_task(_dial(target, options, connect_timeout_s))
-        links[key] = shared = SharedLink(key, dialling)
+    shared = _share(Key(target, options), connect_timeout_s)
     dialled = await shared.join()
     if dialled.link is None:
         return await _open_json(
@@ -127,8 +175,8 @@ async def open_session(
         )
     try:
         session = ConnectSession(
-            dialled.link,
-            release=shared.leave,
+            Berth(dialled.link, shared.leave),
+            find_other=partial(_find_other, shared, connect_timeout_s),
             target=target.uri,
             limits=TimeLimits(message_timeout_s),
             resume_window_s=resume_window_s,
@@ -156,7 +204,7 @@ async def _open_json(
     audience: Audience,
     snapshot_id: str,
 ) -> RemoteSession:
-    target, options = shared.key
+    target, options = shared.key.target, shared.key.options
     for asked, what in (
         (audience.events is not None, "tells no events; leave events=True"),
         (bool(snapshot_id), "has no snapshots; leave snapshot_id"),
@@ -175,50 +223,5 @@ async def _open_json(
     socket, dialled.socket = dialled.socket, None
     await shared.leave()
     if socket is None:
-        socket = await _dial_json(target, options, connect_timeout_s)
+        socket = await dial_json(target, options, connect_timeout_s)
     return JsonSession(socket, target=target.uri, message_timeout_s=message_timeout_s)
-
-
-async def _dial(target: Target, options: ConnectionOptions, connect_timeout_s: float) -> Dialled:
-    dialled = await _dial_once(target, options, connect_timeout_s)
-    if not isinstance(dialled, Stream):
-        return Dialled(socket=dialled)
-
-    async def dial_again() -> Stream:
-        again = await _dial_once(target, options, connect_timeout_s)
-        if isinstance(again, Stream):
-            return again
-        await again.close()
-        raise NotSupportedError(f"{target.uri} does not speak openenv_grpc.v1 any more")
-
-    return Dialled(link=Link(dialled, dial_again))
-
-
-async def _dial_once(
-    target: Target, options: ConnectionOptions, connect_timeout_s: float
-) -> Stream | FrameSocket:
-    """Makes a stream; a socket for JSON where the server speaks no more than that."""
-    if target.grpc:
-        transport = GrpcTransport(target, options)
-        connection = Connection(transport, options, target=target.uri, local=target.loopback)
-        await connection.start(timeout_s=connect_timeout_s)
-        return Stream(connection)
-    # Imported here, since it takes aiohttp, which those who speak gRPC need not load.
-    from openenv_grpc.client import websocket_transport
-
-    socket = await websocket_transport.dial(target, options, connect_timeout_s=connect_timeout_s)
-    if not socket.binary:
-        return socket
-    connection = Connection(socket, options, target=target.uri, local=target.loopback)
-    await connection.start(timeout_s=connect_timeout_s)
-    return Stream(connection)
-
-
-async def _dial_json(
-    target: Target, options: ConnectionOptions, connect_timeout_s: float
-) -> FrameSocket:
-    from openenv_grpc.client import websocket_transport
-
-    return await websocket_transport.dial(
-        target, options, connect_timeout_s=connect_timeout_s, offer=False
-    )

@@ -90,6 +90,16 @@ class Link:
         return self._stream is not None and not self._stream.connection.draining
 
     @property
+    def is_shared(self) -> bool:
+        """Whether there are several sessions."""
+        return len(self._sessions) > 1
+
+    @property
+    def stream(self) -> Stream | None:
+        """The stream that there is just now."""
+        return self._stream
+
+    @property
     def limits(self) -> Connection:
         """The last stream that there was, for what its server takes."""
         return self._limits
@@ -100,6 +110,11 @@ class Link:
             raise self._lost
         self._sessions[session] = None
         session.board(self._stream)
+
+    def replace(self, session: Traveller, other: Traveller) -> None:
+        """Takes another along in the place of one, on the stream that it has boarded."""
+        del self._sessions[session]
+        self._sessions[other] = None
 
     def remove(self, session: Traveller, *, settled: bool) -> None:
         """Forgets a session; `settled` tells whether the server knows that it has ended."""

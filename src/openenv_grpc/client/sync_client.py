@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.apart import new_event_loop
 from openenv_grpc.client.blocks import Block
 from openenv_grpc.client.events import Event
 from openenv_grpc.client.remote_session import Evaluation
@@ -74,7 +75,7 @@ class _BackgroundLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
-                self._loop = _new_loop()
+                self._loop = new_event_loop()
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="openenv-grpc-sync", daemon=True
                 )
@@ -113,14 +114,6 @@ class _BackgroundLoop:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # faster, where it is installed
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 background = _BackgroundLoop()

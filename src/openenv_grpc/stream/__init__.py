@@ -8,11 +8,12 @@ from openenv_grpc.stream.limits import (
     Duplex,
     StreamLimits,
 )
-from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.outbox import COALESCED_BYTES, Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
 from openenv_grpc.stream.sharing import SHARED_BYTES
 
 __all__ = [
+    "COALESCED_BYTES",
     "MAX_SHARED_BYTES",
     "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
