@@ -12,10 +12,14 @@ HTTP_PORT ?= 8000
 # Handed to pytest by `make test`, and to the benchmark by `make bench`.
 TESTS ?=
 BENCH ?=
+# The revisions that `make bench-compare` compares: the second is the working tree if none is named.
+BASE ?=
+HEAD ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 REFERENCE := .venv-reference
+RIVALS := .venv-rivals
 STAMPS := .stamps
 PROTOS := proto/generate.py $(wildcard proto/openenv_grpc/v1/*.proto)
 GENERATED := src/openenv_grpc/v1/proto.binpb
@@ -27,7 +31,7 @@ say = @echo "make: $(1)" >&2
 
 .PHONY: help
 help: ## list what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 .PHONY: run
 run: $(STAMPS)/run ## serve echo_env (ENV=, GRPC_PORT=, HTTP_PORT=)
@@ -82,8 +86,13 @@ conformance: install ## check MCP by its own conformance tool and by clients fro
 	$(BIN)/pytest tests/conformance $(TESTS)
 
 .PHONY: bench
-bench: install $(STAMPS)/reference ## measure against the reference, side by side (BENCH=--quick)
+bench: install $(STAMPS)/reference $(STAMPS)/rivals ## measure against others, side by side (BENCH=--quick)
 	$(BIN)/python -m bench $(BENCH)
+
+.PHONY: bench-compare
+bench-compare: install ## measure two revisions of ours (BASE=main, HEAD=, BENCH='--only shared')
+	@test -n "$(BASE)" || { echo "say what to compare with: make bench-compare BASE=main" >&2; exit 2; }
+	$(BIN)/python -m bench.compare $(BASE) $(if $(HEAD),--head $(HEAD)) $(BENCH)
 
 .PHONY: docs
 docs: $(STAMPS)/docs ## build the documentation into site/
@@ -95,7 +104,7 @@ package: install ## build wheel and sdist into dist/
 
 .PHONY: clean
 clean: ## remove all that was made here
-	rm -rf $(VENV) $(REFERENCE) $(BETTERPROTO) $(STAMPS) .tools dist build site gen src/openenv_grpc/v1
+	rm -rf $(VENV) $(REFERENCE) $(RIVALS) $(BETTERPROTO) $(STAMPS) .tools dist build site gen src/openenv_grpc/v1
 
 # Set-up. A stamp stands for an environment that is complete; what it was made from makes it anew.
 
@@ -134,6 +143,14 @@ $(STAMPS)/reference: pyproject.toml tests/reference-constraints.txt
 	$(REFERENCE)/bin/python -m pip --disable-pip-version-check --quiet install \
 	  --constraint tests/reference-constraints.txt 'openenv==0.10.0' \
 	  pytest pytest-asyncio pytest-timeout --editable .
+	@mkdir -p $(STAMPS) && touch $@
+
+# What the benchmark measures beside us and the reference.
+$(STAMPS)/rivals: bench/rivals-constraints.txt | $(BIN)/python
+	$(call say,installing dm_env_rpc into $(RIVALS) for the benchmark)
+	test -x $(RIVALS)/bin/python || $(PYTHON) -m venv $(RIVALS)
+	$(RIVALS)/bin/python -m pip --disable-pip-version-check --quiet install \
+	  --constraint bench/rivals-constraints.txt dm-env-rpc uvloop
 	@mkdir -p $(STAMPS) && touch $@
 
 # Other languages: what `make stubs` and the tests of `examples/` need, pinned here or in the

@@ -1,8 +1,7 @@
 """The environments on the reference's classes, served as its documents do. Runs beside it.
 
-    python reference_server.py [Tiny|Arrays|ListFrame|Base64Frame|ListMegabyte|Base64Megabyte]
-
-Prints READY and the port once it listens.
+`python -m bench.reference_server ENVIRONMENT reference|tuned` prints READY and the port once it
+listens. Tuned it has uvloop, orjson, and no compression.
 """
 
 from __future__ import annotations
@@ -10,15 +9,18 @@ from __future__ import annotations
 import base64
 import socket
 import sys
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import orjson
 import uvicorn
-from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server import http_server
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
-SESSIONS = 4096
+SESSIONS = 8192
 
 
 class TinyAction(Action):
@@ -47,6 +49,48 @@ class Tiny(Environment):
     @property
     def state(self) -> State:
         return State(step_count=self._steps)
+
+
+class Sized(Tiny):
+    """Shows a text as long as the action says, in bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = ""
+
+    def step(self, action: TinyAction, timeout_s: Any = None, **keywords: Any) -> TinyObservation:
+        size = int(action.message)
+        if len(self._text) != size:
+            self._text = "t" * size
+        return TinyObservation(text=self._text, reward=1.0)
+
+
+class Costly(Tiny):
+    """Computes and sleeps for so long in every step."""
+
+    WORK_S = 0.0
+    SLEEP_S = 0.0
+
+    def step(self, action: TinyAction, timeout_s: Any = None, **keywords: Any) -> TinyObservation:
+        if self.WORK_S:
+            end = time.thread_time() + self.WORK_S
+            while time.thread_time() < end:
+                sum(range(100))
+        if self.SLEEP_S:
+            time.sleep(self.SLEEP_S)
+        return TinyObservation(text=action.message, reward=1.0)
+
+
+class Works200us(Costly):
+    WORK_S = 0.0002
+
+
+class Works5ms(Costly):
+    WORK_S = 0.005
+
+
+class Sleeps1ms(Costly):
+    SLEEP_S = 0.001
 
 
 class ArrayAction(Action):
@@ -118,14 +162,14 @@ class Base64Megabyte(Base64Frame):
     shape = (512, 512, 4)
 
 
-ENVIRONMENTS: dict[str, tuple[type[Tiny], type[Action], type[Observation]]] = {
-    "Tiny": (Tiny, TinyAction, TinyObservation),
-    "Arrays": (Arrays, ArrayAction, ArrayObservation),
-    "ListFrame": (ListFrame, TinyAction, FrameObservation),
-    "Base64Frame": (Base64Frame, TinyAction, FrameObservation),
-    "ListMegabyte": (ListMegabyte, TinyAction, FrameObservation),
-    "Base64Megabyte": (Base64Megabyte, TinyAction, FrameObservation),
+CLASSES: dict[type[Tiny], tuple[type[Action], type[Observation]]] = {
+    **dict.fromkeys((Tiny, Sized, Works200us, Works5ms, Sleeps1ms), (TinyAction, TinyObservation)),
+    Arrays: (ArrayAction, ArrayObservation),
+    **dict.fromkeys(
+        (ListFrame, Base64Frame, ListMegabyte, Base64Megabyte), (TinyAction, FrameObservation)
+    ),
 }
+ENVIRONMENTS = {environment.__name__: environment for environment in CLASSES}
 
 
 class Server(uvicorn.Server):
@@ -138,13 +182,22 @@ class Server(uvicorn.Server):
 
 
 def main() -> None:
-    served = ENVIRONMENTS[sys.argv[1] if len(sys.argv) > 1 else "Tiny"]
-    app = create_app(*served, max_concurrent_envs=SESSIONS)
+    name, kind = sys.argv[1:]
+    environment = ENVIRONMENTS[name]
+    app = http_server.create_app(environment, *CLASSES[environment], max_concurrent_envs=SESSIONS)
+    tuned = kind == "tuned"
+    if tuned:  # there is no setting for it
+        http_server.json = SimpleNamespace(
+            dumps=lambda value: orjson.dumps(value).decode(),
+            loads=orjson.loads,
+            JSONDecodeError=orjson.JSONDecodeError,
+        )
     # The reference does not install uvloop. It is here as a dependency of ours, and unless told
     # otherwise uvicorn would take it.
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="warning", access_log=False, loop="asyncio"
-    )
+        app, host="127.0.0.1", port=0, log_level="warning", access_log=False,
+        loop="uvloop" if tuned else "asyncio", ws_per_message_deflate=not tuned,
+    )  # fmt: skip
     Server(config).run()
 
 

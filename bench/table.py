@@ -1,80 +1,131 @@
-"""The table: medians, ratios round by round, and what is below its floor."""
+"""The tables as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Iterable, Sequence
 
-from bench.scenarios import Measured, Row
+from bench.spread import Checked, Result, Spread
 
 UNITS = {
-    "p50_us": "us",
-    "steps_per_s": "steps/s",
-    "kib_per_session": "KiB",
+    "": "x",
+    "p50_us": " us",
+    "p99_us": " us",
+    "p99_ms": " ms",
+    "server_us_per_step": " us",
+    "client_us_per_step": " us",
+    "server_us_per_open": " us",
+    "steps_per_s": " steps/s",
+    "kib_per_session": " KiB",
     "opens_per_s": "/s",
-    "start_s": "s",
+    "start_s": " s",
+    "mib_per_s": " MiB/s",
+    "environment_percent": " %",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A row with what was measured, a pair for each round."""
-
-    row: Row
-    rounds: Sequence[tuple[Measured, Measured]]
-    """Ours and the reference's."""
-
-    @property
-    def ratios(self) -> list[float]:
-        """By how much we were better, round by round, ordered."""
-        return sorted(self.row.ratio(ours, reference) for ours, reference in self.rounds)
-
-    @property
-    def ratio(self) -> float:
-        """The median of the ratios."""
-        return median(self.ratios)
-
-    @property
-    def verdict(self) -> str:
-        """Where the ratio stands: at the aim, above the floor, or below it."""
-        if self.ratio >= self.row.aim:
-            return "aim"
-        return "floor" if self.ratio >= self.row.floor else "BELOW"
-
-    def middle(self, side: int, figure: str) -> float | None:
-        """Returns the median of a figure of one side, 0 ours and 1 the reference's."""
-        found = [pair[side][figure] for pair in self.rounds if figure in pair[side]]
-        return median(found) if found else None
+def number(value: float) -> str:
+    """Writes a number with three digits, or with all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def render(results: Sequence[Result]) -> str:
-    """Writes the table as Markdown."""
-    lines = [
-        "| scenario | ours | reference | ratio (rounds) | floor | aim | server CPU, both |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+def shown(figure: Spread | None, name: str) -> str:
+    """Writes a figure's median with its unit."""
+    return f"{number(figure.middle)}{UNITS[name]}" if figure else ""
+
+
+def factor(ratio: Spread | None) -> str:
+    """Writes a ratio with its spread."""
+    if ratio is None:
+        return ""
+    digits = 1 if ratio.middle >= 10 else 2
+    least, most = f"{ratio.least:.{digits}f}", f"{ratio.most:.{digits}f}"
+    return f"{ratio.middle:.{digits}f}x ({least} to {most})"
+
+
+def written(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Writes a table, the first column to the left and all others to the right."""
+    marks = "|".join(["---", *["---:"] * (len(header) - 1)])
+    lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([f"| {' | '.join(header)} |", f"|{marks}|", *lines])
+
+
+PROMISED = (
+    "scenario", "ours", "reference", "ratio (rounds)", "floor", "aim", "server CPU, both",
+    "client CPU, both",
+)  # fmt: skip
+
+
+def promised(results: Sequence[Result]) -> list[list[str]]:
+    """Returns the cells of rows that have a floor."""
+    lines = []
     for result in results:
-        row, ratios = result.row, result.ratios
-        mark = " **below its floor**" if result.verdict == "BELOW" else ""
+        row, ratio = result.row, result.ratio(0)
+        mark = " **below its floor**" if result.verdict() == "BELOW" else ""
         lines.append(
-            f"| {row.name} | {_shown(result, 0)} | {_shown(result, 1)} "
-            f"| {result.ratio:.1f}x ({ratios[0]:.1f} to {ratios[-1]:.1f}){mark} "
-            f"| {row.floor:g}x | {row.aim:g}x | {_processor(result)} |"
+            [
+                row.name,
+                shown(result.figure(0), row.figure) or "failed",
+                shown(result.figure(-1), row.figure) or "failed",
+                f"{factor(ratio)}{mark}",
+                f"{row.floor:g}x",
+                f"{row.aim:g}x",
+                _both(result, "server_us_per_step", "server_us_per_open"),
+                _both(result, "client_us_per_step"),
+            ]
         )
-    return "\n".join(lines)
+    return lines
 
 
-def _shown(result: Result, side: int) -> str:
-    value = result.middle(side, result.row.figure)
-    assert value is not None
-    unit = UNITS[result.row.figure]
-    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.2f} {unit}"
-
-
-def _processor(result: Result) -> str:
-    for figure in ("server_us_per_step", "server_us_per_open"):
-        ours, reference = result.middle(0, figure), result.middle(1, figure)
-        if ours is not None and reference is not None:
-            return f"{ours:,.0f} / {reference:,.0f} us"
+def _both(result: Result, *names: str) -> str:
+    for name in names:
+        ours, theirs = result.figure(0, name), result.figure(-1, name)
+        if ours and theirs:
+            return f"{number(ours.middle)} / {number(theirs.middle)} us"
     return ""
+
+
+def labels(results: Sequence[Result]) -> list[str]:
+    """Returns the names of all sides, each once."""
+    return list(dict.fromkeys(side.label for result in results for side in result.row.sides))
+
+
+def side_by_side(results: Sequence[Result]) -> list[list[str]]:
+    """Returns the cells of rows with many sides: figure, ratio to the last, time of both ends."""
+    columns = labels(results)
+    lines = []
+    for result in results:
+        places = {side.label: index for index, side in enumerate(result.row.sides)}
+        cells = [_cell(result, places[label]) if label in places else "" for label in columns]
+        lines.append([result.row.name, *cells])
+    return lines
+
+
+def _cell(result: Result, index: int) -> str:
+    if index in result.failed:
+        return "failed"
+    parts = [shown(result.figure(index), result.row.figure)]
+    if index < len(result.row.sides) - 1:
+        parts.append(factor(result.ratio(index)))
+    server, client = (
+        result.figure(index, name) for name in ("server_us_per_step", "client_us_per_step")
+    )
+    if server and client:
+        parts.append(f"{number(server.middle)} + {number(client.middle)} us")
+    elif client:
+        parts.append(f"{number(client.middle)} us")
+    return "; ".join(part for part in parts if part)
+
+
+LIMITS = ("absolute", "measured", "at most", "")
+
+
+def limits(checks: Sequence[Checked]) -> list[list[str]]:
+    """Returns the cells of absolute figures."""
+    lines = []
+    for check in checks:
+        found, unit = check.measured, UNITS[check.figure]
+        name = f"{check.name}: {check.figure}" if check.figure else check.name
+        measured = f"{number(found.middle)}{unit} ({number(found.least)} to {number(found.most)})"
+        kept = "held" if check.held else "**not held**"
+        lines.append([name, measured, f"{check.most:g}{unit}", kept])
+    return lines

@@ -89,6 +89,51 @@ async def test_the_table(manager: SessionManager, area: Area, agent: bool, anybo
                 access.admit(area, none)
 
 
+@pytest.mark.parametrize("area", Area)
+async def test_with_agents_tokens_alone_who_brings_none_is_a_trainer_but_at_the_tools(
+    manager: SessionManager, area: Area
+) -> None:
+    access = Access(agent_tokens=True)
+    session = manager.lease("", peer="test")
+    token = access.grant(session).token
+
+    assert not access.asks
+    assert access.principal(token) == Agent(session.id)
+    if area is Area.TOOLS:
+        with pytest.raises(UnauthenticatedError, match="--agent-tokens"):
+            access.admit(area, None)
+    else:
+        assert access.admit(area, None) == Trainer()
+    if Agent in REACHED_BY[area]:
+        assert access.admit(area, token) == Agent(session.id)
+    else:
+        with pytest.raises(PermissionDeniedError):
+            access.admit(area, token)
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "of a session that has ended"])
+async def test_with_agents_tokens_alone_a_token_that_nobody_has_is_no_trainers(
+    manager: SessionManager, token: str
+) -> None:
+    access = Access(agent_tokens=True)
+    if "ended" in token:
+        session = manager.lease("", peer="test")
+        token = access.grant(session).token
+        manager.end_session(session.id, SessionClosedError("closed"))
+
+    assert access.principal(token) is None
+    for area in set(Area) - {Area.HEALTH}:
+        with pytest.raises(UnauthenticatedError):
+            access.admit(area, token)
+
+
+async def test_with_a_trainers_token_the_tools_are_the_trainers_too() -> None:
+    access = Access([TRAINER], agent_tokens=True)
+
+    assert access.asks
+    assert access.admit(Area.TOOLS, TRAINER) == Trainer()
+
+
 async def test_each_grant_is_a_token_of_its_own(manager: SessionManager) -> None:
     access = Access([TRAINER], mcp_url=lambda environment: f"http://here/{environment}/mcp")
     session = manager.lease("", peer="test")
@@ -160,14 +205,14 @@ def test_an_agent_does_not_mean_anothers_tools() -> None:
         ("Bearer secret", "secret"),
         ("bearer secret", "secret"),
         ("  BEARER   secret ", "secret"),
-        ("Bearer", None),
-        ("Bearer ", None),
-        ("Basic secret", None),
-        ("secret", None),
-        ("", None),
+        ("Bearer", ""),
+        ("Bearer ", ""),
+        ("Basic secret", ""),
+        ("secret", ""),
+        ("", ""),
     ],
 )
-def test_a_bearer_token_is_read(header: str, token: str | None) -> None:
+def test_a_bearer_token_is_read(header: str, token: str) -> None:
     assert bearer_token(header) == token
 
 

@@ -162,23 +162,24 @@ async def by_mcp_post(
 async def by_mcp_with_initialize(
     doors: Doors, environment: str, name: str, arguments: dict[str, Any]
 ) -> Answer:
-    return await by_mcp_client(doors, environment, name, arguments, mode="legacy")
+    return await by_mcp_client(doors, environment, name, arguments, mode="legacy", version="2025")
 
 
 async def by_mcp_without_initialize(
     doors: Doors, environment: str, name: str, arguments: dict[str, Any]
 ) -> Answer:
-    return await by_mcp_client(doors, environment, name, arguments, mode="auto")
+    return await by_mcp_client(doors, environment, name, arguments, mode="auto", version="2026")
 
 
 async def by_mcp_client(
-    doors: Doors, environment: str, name: str, arguments: dict[str, Any], *, mode: Any
+    doors: Doors, environment: str, name: str, arguments: dict[str, Any], *, mode: Any, version: str
 ) -> Answer:
     """Calls in a session that nobody has reset, as by the other doors."""
     url = f"http://{doors.http_address}/{environment}/mcp"
     async with GenericEnvClient(f"grpc://{doors.grpc_address}", environment=environment) as trainer:
         session_id = (await trainer.agent_access()).session_id
         async with mcp.Client(f"{url}?session_id={session_id}", mode=mode) as client:
+            assert client.protocol_version.startswith(version)
             try:
                 result = await client.call_tool(name, arguments)
             except mcp.MCPError as error:

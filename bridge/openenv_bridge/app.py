@@ -32,6 +32,7 @@ from openenv_bridge.sockets import PING_INTERVAL_S, Sockets
 from openenv_bridge.tasks import TaskRoutes
 from openenv_bridge.traces import reading_traces
 from openenv_bridge.traffic import counting
+from openenv_bridge.ws_messages import MAX_FRAME_BYTES
 from openenv_grpc import tracing
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
@@ -65,6 +66,7 @@ class Bridge:
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
         max_shared_bytes: int = MAX_SHARED_BYTES,
+        max_json_bytes: int = MAX_FRAME_BYTES,
         max_operations_per_session: int = 16,
         progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
@@ -79,10 +81,10 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames, `max_unsent_bytes`, `max_shared_bytes`, `max_operations_per_session` and
-        `progress_interval_s` for streams in the latter. Sockets are pinged every
-        `ping_interval_s`, never if that is 0, and closed when there was no answer for
-        `ping_timeout_s`, or for as long as the interval.
+        frames, `max_json_bytes` for frames of JSON. `max_unsent_bytes`, `max_shared_bytes`,
+        `max_operations_per_session` and `progress_interval_s` hold for streams in binary frames.
+        Sockets are pinged every `ping_interval_s`, never if that is 0, and closed when there was no
+        answer for `ping_timeout_s`, or for as long as the interval.
         """
         self._host = host
         self._address = address
@@ -96,6 +98,7 @@ class Bridge:
             max_operations_per_session=max_operations_per_session,
             progress_interval_s=progress_interval_s,
         )
+        self._max_json_bytes = max_json_bytes
         self._stop_timeout_s = stop_timeout_s
         self._access = access or Access()
         self._guard = Guard(self._access, OriginCheck(address, allowed_hosts, allowed_origins))
@@ -169,7 +172,8 @@ class Bridge:
     def _middlewares(self) -> list[Middleware]:
         traced = tracing.configured()
         reading = [] if traced is None else [reading_traces(traced)]
-        return [*reading, counting(self._host.metrics.doors), plain_errors]
+        counted = counting(self._host.metrics.doors)
+        return [*reading, counted, plain_errors, self._guard.over_nothing]
 
     def _application(self, leases: Leases, mcp_sessions: McpSessions) -> web.Application:
         app = web.Application(
@@ -183,6 +187,7 @@ class Bridge:
             self._sockets,
             self._access,
             limits=self._limits,
+            max_json_bytes=self._max_json_bytes,
         )
         http = HttpRoutes(self._host)
         tasks = TaskRoutes(self._host)

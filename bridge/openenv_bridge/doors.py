@@ -19,8 +19,7 @@ from openenv_bridge.responses import wants_websocket
 from openenv_bridge.resumable_ws import Resuming, serve_resumable
 from openenv_bridge.sockets import Socket, Sockets
 from openenv_bridge.ws import serve_json
-from openenv_bridge.ws_messages import MAX_FRAME_BYTES
-from openenv_grpc.access import Access, Agent
+from openenv_grpc.access import Access, Agent, Area
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import StreamLimits
 
@@ -40,12 +39,14 @@ class Doors:
         access: Access,
         *,
         limits: StreamLimits,
+        max_json_bytes: int,
     ) -> None:
         self._host = host
         self._leases = leases
         self._sockets = sockets
         self._access = access
         self._limits = limits
+        self._max_json_bytes = max_json_bytes
         self._mcp = McpDialects(host, mcp_sessions, McpHttp(host, leases, access), access)
 
     async def ws(self, request: web.Request) -> web.StreamResponse:
@@ -88,7 +89,7 @@ class Doors:
             # There is nothing to push outside of the responses to calls.
             raise web.HTTPMethodNotAllowed(request.method, ["POST", "DELETE"])
         environment = requested(self._host, request)
-        principal = self._access.principal(token_of(request))
+        principal = self._access.admit(Area.TOOLS, token_of(request))
         async with self._accept_json(request, "mcp") as socket:
             if isinstance(principal, Agent):
                 await serve_agent_socket(socket, self._leases, session_id=principal.session_id)
@@ -100,6 +101,6 @@ class Doors:
         return self._sockets.accept(
             without_token(request),
             self._host.metrics.doors[door],
-            max_message_bytes=MAX_FRAME_BYTES,
+            max_message_bytes=self._max_json_bytes,
             protocols=(JSON_SUBPROTOCOL,),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
 from multidict import CIMultiDict
 
 from openenv_bridge.origins import OriginCheck
@@ -30,9 +31,21 @@ class Guard:
 
         return guarded
 
+    @property
+    def over_nothing(self) -> Middleware:
+        """Tells of routes that are not there to trainers alone, as gRPC does of methods."""
+
+        @web.middleware
+        async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.match_info.http_exception is not None:
+                self._access.admit(Area.ADMIN, token_of(request))
+            return await handler(request)
+
+        return guarded
+
 
 def token_of(request: web.Request) -> str | None:
-    """Returns the token in a header, or among a handshake's subprotocols."""
+    """Returns the token in a header, or among a handshake's subprotocols; `None` without either."""
     header = request.headers.get(hdrs.AUTHORIZATION)
     if header is not None:
         return bearer_token(header)

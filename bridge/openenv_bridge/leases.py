@@ -38,12 +38,16 @@ class Leases:
         self._leases: dict[str, _Lease] = {}
         self._attached: dict[str, OnLost] = {}
 
-    async def open(self, environment: str, reply_to: ReplyTo) -> Reply:
+    async def open(self, environment: str, reply_to: ReplyTo, *, peer: str) -> Reply:
         """Opens a session; the reply has its id. Raises what `Attachment.open` raises."""
         opened: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         operation = Operation(kind=Kind.OPEN, codec=JSON_RPC_CODEC, context=reply_to)
         session = self._attachment.open(
-            environment, operation=operation, deliver=opened.set_result, on_lost=self._lost
+            environment,
+            operation=operation,
+            deliver=opened.set_result,
+            on_lost=self._lost,
+            peer=peer,
         )
         # It is known from now on: whoever guesses its id may be told that it is not ready yet.
         self._leases[session.id] = _Lease(session)

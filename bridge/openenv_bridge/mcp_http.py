@@ -15,8 +15,8 @@ from openenv_bridge.jsonrpc import (
 )
 from openenv_bridge.leases import Leases
 from openenv_bridge.mcp_methods import CLOSE, CREATE, close_operation, not_ready, tool_operation
-from openenv_bridge.responses import json_response
-from openenv_grpc.access import Access, Agent, Principal, tools_session
+from openenv_bridge.responses import json_response, peer_of
+from openenv_grpc.access import Access, Agent, Area, Principal, tools_session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     OpenEnvError,
@@ -38,12 +38,12 @@ class McpHttp:
 
     async def post(self, request: web.Request) -> web.Response:
         """Answers one request."""
-        principal = self._access.principal(token_of(request))
+        principal = self._access.admit(Area.TOOLS, token_of(request))
         spec = requested(self._host, request)
         read = read_request(await request.read())
         if isinstance(read, BadRequest):
             return json_response(read.answer)
-        return json_response(await self._answer(*read, spec, principal))
+        return json_response(await self._answer(*read, spec, principal, peer_of(request)))
 
     async def _answer(
         self,
@@ -51,11 +51,12 @@ class McpHttp:
         reply_to: ReplyTo,
         spec: EnvironmentSpec,
         principal: Principal,
+        peer: str,
     ) -> bytes:
         if isinstance(principal, Agent) and request.method in (CREATE, CLOSE):
             raise PermissionDeniedError("an agent's token opens and closes no sessions")
         if request.method == CREATE:
-            return await self._create(reply_to, spec)
+            return await self._create(reply_to, spec, peer)
         if request.method == CLOSE:
             return await self._close(request, reply_to)
         session_id = tools_session(principal, str(request.params.get("session_id") or ""))
@@ -63,9 +64,9 @@ class McpHttp:
             return await self._in_session(session_id, request, reply_to)
         return await self._sessionless(request, reply_to, spec)
 
-    async def _create(self, reply_to: ReplyTo, spec: EnvironmentSpec) -> bytes:
+    async def _create(self, reply_to: ReplyTo, spec: EnvironmentSpec, peer: str) -> bytes:
         try:
-            reply = await self._leases.open(spec.name, reply_to)
+            reply = await self._leases.open(spec.name, reply_to, peer=peer)
         except OpenEnvError as error:
             return reply_to.error(error, spec)
         return reply.content

@@ -150,6 +150,11 @@ def _refuse_socket(request: web.Request, response: web.Response) -> web.Response
     return response
 
 
+def peer_of(request: web.Request) -> str:
+    """Names who asks: an address, if it comes by the network."""
+    return request.remote or "unix"
+
+
 def wants_websocket(request: web.Request) -> bool:
     """Tells whether a request is a WebSocket's handshake."""
     return request.headers.get("Upgrade", "").lower() == "websocket"

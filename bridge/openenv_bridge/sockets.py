@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from openenv_bridge.responses import peer_of
 from openenv_grpc.events import log_event
 from openenv_grpc.metrics import Traffic
 
@@ -152,7 +153,7 @@ class Sockets:
             protocols=protocols,
         )
         await response.prepare(request)
-        peer = request.remote or "unix"
+        peer = peer_of(request)
         socket = Socket(
             response, request.transport, traffic, peer=peer, max_message_bytes=max_message_bytes
         )

@@ -60,7 +60,7 @@ class AgentAccess:
     """What an agent needs to use the tools of one session."""
 
     token: str = field(repr=False)
-    """Empty where the server asks for none."""
+    """Empty where agents get none."""
     mcp_url: str
     """Empty where there is no HTTP door."""
 
@@ -75,7 +75,7 @@ def no_mcp_url(environment: str) -> str:
 
 
 class Access:
-    """The tokens of one server. Without any of a trainer's it asks for none.
+    """The tokens of one server. Without any of a trainer's it asks trainers for none.
 
     An agent's token is valid as long as its session lives.
     """
@@ -84,26 +84,40 @@ class Access:
         self,
         trainer_tokens: Iterable[str] = (),
         *,
+        agent_tokens: bool = False,
         mcp_url: Callable[[str], str] = no_mcp_url,
     ) -> None:
-        """Takes the trainers' tokens; `mcp_url` tells where an environment's tools are."""
+        """Takes the trainers' tokens; `mcp_url` tells where an environment's tools are.
+
+        With any, agents get tokens too. With `agent_tokens` they get them without any: who brings
+        no token is a trainer then, but the doors that are for tools take agents' tokens alone.
+        """
         # Tokens are looked up by a keyed hash, so that how long that takes tells nothing of them.
         self._key = secrets.token_bytes(32)
         self._trainers = frozenset(self._digest(token) for token in trainer_tokens)
         self._agents: WeakValueDictionary[bytes, SessionPort] = WeakValueDictionary()
+        self._mints = agent_tokens or self.asks
         self._mcp_url = mcp_url
 
     @property
     def asks(self) -> bool:
-        """Whether tokens are asked for."""
+        """Whether trainers are asked for tokens."""
         return bool(self._trainers)
 
+    @property
+    def mints(self) -> bool:
+        """Whether agents get tokens. Where not, trainers are asked for none either."""
+        return self._mints
+
     def principal(self, token: str | None) -> Principal:
-        """Tells whose token it is; everybody is a trainer where none is asked for."""
-        if not self.asks:
+        """Tells whose token it is; everybody is a trainer where there are no tokens.
+
+        A token that nobody has is nobody's, also where who brings none is a trainer.
+        """
+        if not self._mints:
             return Trainer()
         if token is None:
-            return None
+            return None if self.asks else Trainer()
         digest = self._digest(token)
         if digest in self._trainers:
             return Trainer()
@@ -120,20 +134,26 @@ class Access:
             PermissionDeniedError: it is an agent's, and the area is not for agents.
         """
         principal = self.principal(token)
+        if token is None and area is Area.TOOLS and self._mints and not self.asks:
+            raise UnauthenticatedError(
+                "tools are for agents' tokens here (--agent-tokens), which `open` mints for those "
+                "who ask; send one as `authorization: Bearer TOKEN`"
+            )
         if type(principal) in REACHED_BY[area]:
             return principal
         if principal is not None:
             raise PermissionDeniedError(f"an agent's token does not open {area.value}")
-        if token is None:
+        if not token and self.asks:
             raise UnauthenticatedError(
                 "this server asks for a token; send it as `authorization: Bearer TOKEN`"
             )
-        raise UnauthenticatedError("the token is not valid here, or its session has ended")
+        told = "" if self.asks else "; trainers bring none to this server"
+        raise UnauthenticatedError(f"the token is not valid here, or its session has ended{told}")
 
     def grant(self, session: SessionPort) -> AgentAccess:
         """Mints access for an agent of a session."""
         token = ""
-        if self.asks:
+        if self._mints:
             token = secrets.token_urlsafe(32)
             self._agents[self._digest(token)] = session
         return AgentAccess(token=token, mcp_url=self._mcp_url(session.spec.name))
@@ -166,7 +186,10 @@ def environment_tokens() -> tuple[str, ...]:
     return (token,) if token else ()
 
 
-def bearer_token(header: str) -> str | None:
-    """Returns the token in an `authorization` header; `None` if it has no bearer's."""
+def bearer_token(header: str) -> str:
+    """Returns the token in an `authorization` header; an empty one, nobody's, if it has none.
+
+    That is not the same as no header: who means to bring a token must not pass for a trainer.
+    """
     scheme, _, token = header.strip().partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,4 +1,4 @@
-"""What both doors of a server take: how much at once, and how often they look after their peers."""
+"""What the doors of a server take: how much at once, and how often they look after their peers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from openenv_grpc.errors import ConfigurationError
 
 MAX_MESSAGE_BYTES = 100 * 2**20
+MAX_JSON_BYTES = 16 * 2**20
 MIN_MESSAGE_BYTES = 1024
 MAX_UNSENT_BYTES = 32 * 2**20
 MAX_SHARED_BYTES = 256 * 2**20
@@ -28,6 +29,13 @@ def sizes(
         "max_unsent_bytes": max_unsent_bytes,
         "max_shared_bytes": max_shared_bytes,
     }
+
+
+def json_size(max_json_bytes: int) -> dict[str, int]:
+    """Checks how much WebSockets of JSON take. Raises `ConfigurationError`."""
+    if max_json_bytes < MIN_MESSAGE_BYTES:
+        raise ConfigurationError(f"frames of JSON may have at least {MIN_MESSAGE_BYTES} bytes")
+    return {"max_json_bytes": max_json_bytes}
 
 
 def beats(**times: float | None) -> dict[str, Any]:

@@ -51,6 +51,8 @@ class EpisodeBooks:
 
     episode_id: str | None = None
     step_count: int = 0
+    seed: int | float | str | None = None
+    """What the episode's source of randomness starts from; `None` for anywhere."""
 
 
 class Environment(ABC, Generic[ActT, ObsT, StateT]):
@@ -113,8 +115,9 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
     @cached_property
     def rng(self) -> random.Random:
-        """Source of randomness. The server replaces it at each reset, seeded as the reset is."""
-        return EpisodeRandom()
+        """Source of randomness. The server renews it at each reset, seeded as the reset is."""
+        # Made when it is first asked for: it takes 3 KiB, which most environments never need.
+        return EpisodeRandom(None if self._openenv_books is None else self._openenv_books.seed)
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Describes the environment for people."""

@@ -42,6 +42,8 @@ class Kind(enum.Enum):
     RESTORE = "restore"
     """The engine's own: part of opening a session by a snapshot. No door asks for it."""
 
+    __hash__ = object.__hash__  # members are keys of what each step looks up; Enum's own is slow
+
 
 TRAINER_KINDS = frozenset({Kind.RESET, Kind.STEP, Kind.STATE, Kind.EVALUATE, Kind.SNAPSHOT})
 """What production mode refuses."""
@@ -77,6 +79,12 @@ class Operation:
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
 
+    def tell(self, notice: ToolNotice) -> None:
+        """Tells whoever listens now, from any thread."""
+        listener = self.listener
+        if listener is not None:
+            listener.tell(notice)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetArguments:
@@ -88,12 +96,12 @@ class ResetArguments:
     """Whether unknown keywords are refused, or dropped as the reference does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StepArguments:
     """What a codec reads for `Kind.STEP`."""
 
     action: Any
-    keywords: dict[str, JsonValue] = field(default_factory=dict)
+    keywords: dict[str, JsonValue] | None = None
     strict: bool = False
 
 

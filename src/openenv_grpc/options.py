@@ -65,6 +65,7 @@ class ServerOptions(EngineOptions, total=False):
     insecure: bool
     tokens: str | Sequence[str] | None
     token_file: FilePath | None
+    agent_tokens: bool
     tls_cert: FilePath | None
     tls_key: FilePath | None
     tls_client_ca: FilePath | None
@@ -77,6 +78,7 @@ class ServerOptions(EngineOptions, total=False):
     max_message_bytes: int
     max_unsent_bytes: int
     max_shared_bytes: int
+    max_json_bytes: int
     isolation: str | None
     drain_timeout_s: float
     progress_interval_s: float | None

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
+import grpc
+
 from openenv_grpc.access import environment_tokens
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.options import FilePath
@@ -24,6 +26,14 @@ class Certificate:
     """Who vouches for clients; `None` if none has to show a certificate."""
     context: ssl.SSLContext
     """The same for Python's TLS."""
+
+    def for_grpc(self) -> grpc.ServerCredentials:
+        """Returns the same for gRPC."""
+        return grpc.ssl_server_credentials(
+            [(self.key, self.chain)],
+            root_certificates=self.client_ca,
+            require_client_auth=self.client_ca is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,16 @@ from typing import Any, Self, Unpack
 
 from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
-from openenv_grpc.app import App, read_mode
-from openenv_grpc.definition import EnvironmentDefinition
+from openenv_grpc.app import read_mode
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
 from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
-from openenv_grpc.targets import load
+from openenv_grpc.targets import Target, definition_of
 from openenv_grpc.types import ServerMode
 
 logger = logging.getLogger(__name__)
-
-Target = str | App | EnvironmentDefinition
-"""An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
@@ -55,6 +51,7 @@ class Server:
         insecure: bool = False,
         tokens: str | Sequence[str] | None = None,
         token_file: FilePath | None = None,
+        agent_tokens: bool = False,
         tls_cert: FilePath | None = None,
         tls_key: FilePath | None = None,
         tls_client_ca: FilePath | None = None,
@@ -67,6 +64,7 @@ class Server:
         max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
         max_shared_bytes: int = door_limits.MAX_SHARED_BYTES,
+        max_json_bytes: int = door_limits.MAX_JSON_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
         refuse_when_full: bool = False,
@@ -83,9 +81,9 @@ class Server:
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
-        `max_message_bytes` holds for messages, frames and bodies that come in, and past
-        `max_unsent_bytes` of answers no more is read of a stream. `max_shared_bytes` is the memory
-        that a connection from this machine may share; 0 for none.
+        `max_message_bytes` holds for messages, frames and bodies that come in, `max_json_bytes` for
+        frames of JSON; past `max_unsent_bytes` of answers no more is read of a stream.
+        `max_shared_bytes` is the memory that a connection from this machine may share; 0 for none.
         `EngineOptions` tells of the rest.
 
         Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
@@ -94,9 +92,11 @@ class Server:
         interval of 0 pings never.
 
         With `tokens`, or those of a `token_file`, one a line, every call needs one; without
-        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. A `host` that is
-        not loopback needs a token, or `insecure`, since whoever reaches it drives the
-        environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
+        either, that of the variable `OPENENV_GRPC_TOKEN` counts, if there is one. Agents get tokens
+        then, each of one session. With `agent_tokens` they get them without any of these: who
+        brings none is still a trainer, but `/mcp` and `ToolService` take agents' alone. A `host`
+        that is not loopback needs a trainer's token, or `insecure`, since whoever reaches it drives
+        the environments. `tls_cert` and `tls_key` are files for TLS on both ports; with
         `tls_client_ca` clients have to show a certificate too. `public_url` is where HTTP is
         reached from elsewhere. `allowed_hosts` and `allowed_origins` are names of this server and
         web pages that requests over HTTP may name, beside those of loopback; `*` is any.
@@ -116,6 +116,7 @@ class Server:
             max_unsent_bytes=max_unsent_bytes,
             max_shared_bytes=max_shared_bytes,
         )
+        self._json_limit = door_limits.json_size(max_json_bytes)
         beats = door_limits.beats(
             progress_interval_s=progress_interval_s,
             ping_interval_s=ping_interval_s,
@@ -131,7 +132,9 @@ class Server:
             allowed_origins=allowed_origins,
             public_url=public_url,
         )
-        self._access = Access(self._protection.tokens, mcp_url=self._mcp_url)
+        self._access = Access(
+            self._protection.tokens, agent_tokens=agent_tokens, mcp_url=self._mcp_url
+        )
         if not (insecure or self._access.asks or addresses.is_loopback(host)):
             raise ConfigurationError(
                 f"listening on {host!r} lets whoever reaches it drive the environments; stay on "
@@ -150,7 +153,7 @@ class Server:
         if refuse_when_full:
             engine["max_queued"] = 0
         settings = EngineSettings(**engine)
-        definitions = [replace(_definition(target), **overrides) for target in targets]
+        definitions = [replace(definition_of(target), **overrides) for target in targets]
         try:
             self._manager = SessionManager(definitions, settings)
         except TypeError as error:  # a factory that builds no environment
@@ -160,7 +163,7 @@ class Server:
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
         self._http_unix = None if http_unix is None else Path(http_unix)
-        self._manager.metrics.limits |= limits
+        self._manager.metrics.limits |= limits | self._json_limit
         at_once = settings.max_operations_per_session
         self._door_options: dict[str, Any] = {
             **limits,
@@ -246,18 +249,15 @@ class Server:
         if not listened:
             return
         from openenv_grpc.server import GrpcServer
-        from openenv_grpc.server.credentials import server_credentials
 
-        tls = self._protection.certificate
+        certificate = self._protection.certificate
         server = GrpcServer(
             self._manager,
             addresses=listened,
             doors=self._doors,
             on_drain=self.drain,
             access=self._access,
-            credentials=None
-            if tls is None
-            else server_credentials(tls.key, tls.chain, client_ca=tls.client_ca),
+            credentials=None if certificate is None else certificate.for_grpc(),
             **self._door_options,
         )
         await stack.enter_async_context(server)
@@ -284,6 +284,7 @@ class Server:
             allowed_hosts=protection.allowed_hosts,
             allowed_origins=protection.allowed_origins,
             ssl_context=None if certificate is None else certificate.context,
+            max_json_bytes=self._json_limit["max_json_bytes"],
             **self._door_options,
         )
         await stack.enter_async_context(bridge)
@@ -384,16 +385,6 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _definition(target: Target) -> EnvironmentDefinition:
-    match target:
-        case str():
-            return load(target)
-        case App():
-            return target.definition
-        case EnvironmentDefinition():
-            return target
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -191,11 +191,13 @@ class Attachment(Protocol):
         wait: Wait | None = None,
         snapshot_id: str = "",
         watch: Watch | None = None,
+        peer: str | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
         `operation` is the `Kind.OPEN` that asked for it, answered by `deliver` once the
         environment stands or has failed. Other operations may be submitted at once and wait.
+        `peer` is who asks, if not the attachment's own.
         `on_lost` is called if the session ends and no operation says so: idle, closed by an
         operator, server stopped.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,8 +15,9 @@ import pytest
 
 from openenv_bridge.binary_ws import SUBPROTOCOL
 from openenv_bridge.jsonrpc import JSON_RPC_CODEC, ReplyTo
-from openenv_grpc.access import Access
+from openenv_grpc.access import Access, Area, Principal
 from openenv_grpc.engine import EnvironmentDefinition
+from openenv_grpc.errors import SessionClosedError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.tools import CallToolAction, CallToolObservation
@@ -40,6 +42,7 @@ EPISODES = (YES, DENIED, UNKNOWN)
 TOOLS = (YES, YES, UNKNOWN)
 CATALOG = (YES, YES, UNKNOWN)
 TASKS = (YES, DENIED, UNKNOWN)
+ADMIN = (YES, DENIED, UNKNOWN)
 HEALTH = (YES, YES, YES)
 
 # What a trainer, an agent and anybody else meet.
@@ -65,7 +68,7 @@ ROUTES = {
     "GET /docs": CATALOG,
     "GET /redoc": CATALOG,
     "GET /proto.binpb": CATALOG,
-    "GET /metrics": TASKS,
+    "GET /metrics": ADMIN,
     "GET /toolbox/splits": TASKS,
     "POST /toolbox/tasks": TASKS,
     "POST /toolbox/num_tasks": TASKS,
@@ -73,6 +76,18 @@ ROUTES = {
     "POST /toolbox/task_range": TASKS,
     "GET /health": HEALTH,
     "GET /toolbox/health": HEALTH,
+    # Of what is not there nobody is told but trainers: so it holds for what is to come, too.
+    "GET /web": ADMIN,
+    "GET /web/": ADMIN,
+    "GET /web/metadata": CATALOG,
+    "GET /web/state": ADMIN,
+    "POST /web/reset": ADMIN,
+    "POST /web/step": ADMIN,
+    "GET /toolbox/web": ADMIN,
+    "POST /toolbox/web/reset": ADMIN,
+    "GET /nowhere/at/all": ADMIN,
+    "GET /reset": ADMIN,
+    "POST /state": ADMIN,
 }
 SOCKETS = {
     "/ws": EPISODES,
@@ -81,6 +96,7 @@ SOCKETS = {
     "/mcp": TOOLS,
     "/toolbox/mcp": TOOLS,
 }
+WEB_SOCKETS = ("/ws/ui", "/web/ws", "/toolbox/ws/ui")
 WHO = ("trainer", "agent", "wrong", "missing")
 
 
@@ -115,7 +131,8 @@ class Doors:
 
 @asynccontextmanager
 async def guarded(serve: Serve, **options: Any) -> AsyncIterator[Doors]:
-    access = Access([TRAINER], mcp_url=lambda environment: MCP_URL)
+    access = options.pop("access", None)
+    access = access or Access([TRAINER], mcp_url=lambda environment: MCP_URL)
     async with serve(TOOLBOX, access=access, **options) as served:
         session, other = (served.manager.lease("", peer="test") for _ in range(2))
         tokens = {
@@ -179,6 +196,117 @@ async def test_a_socket_is_open_to_those_of_the_table(
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await doors.served.ws(path, **options)
     assert refused.value.status == met
+
+
+@pytest.mark.parametrize("who", ["agent", "wrong", "missing"])
+@pytest.mark.parametrize("path", WEB_SOCKETS)
+async def test_a_socket_that_is_not_there_is_told_to_trainers_alone(
+    doors: Doors, path: str, who: str
+) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await doors.served.ws(path, headers=doors.headers(who))
+    assert refused.value.status == (DENIED if who == "agent" else UNKNOWN)
+
+
+async def test_with_agents_tokens_alone_a_route_is_open_to_those_of_the_table(
+    serve: Serve,
+) -> None:
+    access = Access(agent_tokens=True)
+    async with guarded(serve, access=access) as doors:
+        doors.tokens["trainer"] = None
+        for route, (_, agent, anybody) in ROUTES.items():
+            method, _, path = route.partition(" ")
+            trainer = UNKNOWN if ROUTES[route] is TOOLS else YES
+            for who, met in {"trainer": trainer, "agent": agent, "wrong": anybody}.items():
+                async with doors.served.http.request(
+                    method, doors.served.url + path, headers=doors.headers(who)
+                ) as response:
+                    refused = response.status in (401, 403)
+                    assert (response.status if refused else YES) == met, (route, who)
+
+
+async def test_with_agents_tokens_alone_a_socket_is_open_to_those_of_the_table(
+    serve: Serve,
+) -> None:
+    async with guarded(serve, access=Access(agent_tokens=True)) as doors:
+        doors.tokens.update(trainer=None, empty="")
+        for path, (_, agent, anybody) in SOCKETS.items():
+            path = path.replace("SESSION", doors.session.id)
+            trainer = UNKNOWN if path.endswith("/mcp") else YES
+            rows = {"trainer": trainer, "agent": agent, "wrong": anybody, "empty": anybody}
+            for who, met in rows.items():
+                token = doors.tokens[who]
+                bearer = [] if token is None else [f"openenv-grpc.bearer.{token}"]
+                for options in (
+                    {"headers": doors.headers(who)},
+                    {"protocols": ["openenv-grpc.json", *bearer]},
+                ):
+                    status: str | int = YES
+                    try:
+                        async with doors.served.ws(path, **options):
+                            pass
+                    except aiohttp.WSServerHandshakeError as refused:
+                        status = refused.status
+                    assert status == met, (path, who)
+
+
+@pytest.mark.parametrize("header", ["Bearer ", "Basic c2VjcmV0", "token"])
+async def test_with_agents_tokens_alone_a_header_without_a_token_is_no_trainers(
+    serve: Serve, header: str
+) -> None:
+    async with (
+        guarded(serve, access=Access(agent_tokens=True)) as doors,
+        doors.served.http.post(
+            doors.served.url + "/reset", headers={"Authorization": header}
+        ) as response,
+    ):
+        assert response.status == 401
+
+
+class Watched(Access):
+    """Tells that a request has been let in."""
+
+    def __init__(self, trainer_tokens: tuple[str, ...]) -> None:
+        super().__init__(trainer_tokens, agent_tokens=True)
+        self.admitted = asyncio.Event()
+
+    def admit(self, area: Area, token: str | None) -> Principal:
+        self.admitted.set()
+        return super().admit(area, token)
+
+
+@pytest.mark.parametrize("dialect", ["openenv", "initialize", "2026-07-28"])
+@pytest.mark.parametrize("by", ["a trainer's token", "none"])
+async def test_an_agent_whose_session_ends_before_its_body_is_there_is_nobody(
+    serve: Serve, dialect: str, by: str
+) -> None:
+    access = Watched((TRAINER,) if by != "none" else ())
+    async with guarded(serve, access=access) as doors:
+        params: dict[str, Any] = {"session_id": doors.other.id}
+        sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}
+        headers, path = doors.headers("agent"), "/mcp"
+        if dialect == "initialize":
+            sent["method"] = "initialize"
+            path = f"/mcp?session_id={doors.other.id}"
+        elif dialect != "openenv":
+            params["_meta"] = {"io.modelcontextprotocol/protocolVersion": dialect}
+            headers |= {"MCP-Protocol-Version": dialect, "Mcp-Method": "tools/list"}
+        ended = asyncio.Event()
+        content = json.dumps(sent).encode()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield content[:10]
+            await ended.wait()
+            yield content[10:]
+
+        url = doors.served.url + path
+        asked = asyncio.ensure_future(doors.served.http.post(url, data=body(), headers=headers))
+        async with asyncio.timeout(30):
+            await access.admitted.wait()
+            doors.served.manager.end_session(doors.session.id, SessionClosedError("closed"))
+            ended.set()
+            async with await asked as response:
+                assert response.status == 401
 
 
 @pytest.mark.parametrize(("path", "who", "met"), cells({"/ws": EPISODES}))

@@ -6,14 +6,19 @@ import pytest
 
 from openenv_bridge.jsonrpc import ReplyTo
 from openenv_bridge.leases import Leases
-from openenv_grpc.engine import SessionManager
-from openenv_grpc.errors import OpenEnvError, RequestConflictError, SessionNotFoundError
+from openenv_grpc.engine import EngineSettings, SessionManager
+from openenv_grpc.errors import (
+    OpenEnvError,
+    RequestConflictError,
+    SessionCapacityError,
+    SessionNotFoundError,
+)
 from tests.bridge.gates import Gate
 
 
 async def opened(leases: Leases) -> str:
     """Opens a session and returns its id."""
-    reply = await leases.open("gate", ReplyTo(1))
+    reply = await leases.open("gate", ReplyTo(1), peer="test")
     session_id: str = json.loads(reply.content)["result"]["session_id"]
     return session_id
 
@@ -65,3 +70,18 @@ async def test_a_session_that_a_connection_holds_is_ended_at_once(gate: Gate) ->
             session_id = session.id
             with pytest.raises(RequestConflictError, match="still initializing"):
                 leases.end(session_id)
+
+
+async def test_leases_are_opened_as_often_as_their_peer_may_open_some(gate: Gate) -> None:
+    settings = EngineSettings(opens_per_minute=1)
+    async with (
+        SessionManager([gate.definition()], settings) as manager,
+        manager.attach(peer="bridge") as held,
+    ):
+        gate.open.set()
+        leases = Leases(manager, held)
+        await leases.open("gate", ReplyTo(1), peer="10.0.0.1")
+        with pytest.raises(SessionCapacityError, match="--opens-per-minute"):
+            await leases.open("gate", ReplyTo(2), peer="10.0.0.1")
+        assert manager.metrics.opens_limited == 1
+        await leases.open("gate", ReplyTo(3), peer="10.0.0.2")

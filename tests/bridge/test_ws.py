@@ -227,3 +227,19 @@ async def test_a_peer_that_pings_is_answered(serve: Serve, gate: Gate) -> None:
         message = await socket.receive(timeout=5)
         assert message.type is aiohttp.WSMsgType.PONG
         assert message.data == b"there?"
+
+
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+async def test_a_frame_over_the_limit_ends_the_socket_with_1009(
+    serve: Serve, gate: Gate, path: str
+) -> None:
+    gate.open.set()
+    async with (
+        serve(gate.definition(), max_json_bytes=2000) as served,
+        served.ws(path) as socket,
+    ):
+        await socket.send_str(" " * 2001)
+        async with asyncio.timeout(10):
+            while (await socket.receive()).type is aiohttp.WSMsgType.TEXT:
+                pass
+        assert socket.close_code == 1009

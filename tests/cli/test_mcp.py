@@ -171,6 +171,21 @@ async def test_calls_under_way_are_answered_in_any_order_and_notices_come_betwee
         assert {(await client.receive())["id"] for _ in range(2)} == {3, 4}
 
 
+async def test_arguments_that_stand_in_headers_need_not_be_known_to_the_client(
+    start: Start,
+) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    async with start("tests.bridge.dialects.mirroring:Mirroring") as client:
+        for region in ("us-west1", "世界"):
+            called = await client.ask(
+                "tools/call", name="query", arguments={"region": region, "limit": 3}, _meta=meta
+            )
+            assert called["result"]["structuredContent"] == {"result": f"{region} 3 False"}
+
+
 async def test_what_is_no_message_is_refused_and_the_next_is_taken(start: Start) -> None:
     async with start("echo_env") as client:
         assert client.process.stdin is not None

@@ -15,11 +15,12 @@ import urllib.request
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import aiohttp
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from openenv_grpc import GenericEnvClient
+from openenv_grpc import GenericEnvClient, MCPToolClient
 from openenv_grpc.errors import (
     DeadlineExceededError,
     DrainingError,
@@ -260,6 +261,7 @@ async def test_an_environment_that_ignores_cancellation_does_not_keep_the_proces
 def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
     given = {
         "--max-message-size": ("1M", "max_message_bytes", 2**20),
+        "--max-json-size": ("3M", "max_json_bytes", 3 * 2**20),
         "--max-unsent": ("2M", "max_unsent_bytes", 2**21),
         "--max-shared-memory": ("2G", "max_shared_bytes", 2**31),
         "--max-operations": ("3", "max_operations_per_session", 3),
@@ -286,6 +288,29 @@ def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
     told = dict(re.findall(r'^openenv_limit\{limit="(\w+)"\} (\S+)$', metrics, re.MULTILINE))
     for option, (_, name, limit) in given.items():
         assert float(told[name]) == limit, option
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [(["--agent-tokens"], {}), ([], {"OPENENV_GRPC_AGENT_TOKENS": "1"})],
+    ids=["option", "variable"],
+)
+async def test_agents_can_have_tokens_though_trainers_have_none(
+    serve_process: ServeProcess, options: list[str], variables: dict[str, str]
+) -> None:
+    with serve_process("echo_env", *options, environment=variables) as served:
+        async with MCPToolClient(f"grpc://{served.address('grpc')}") as trainer:
+            access = await trainer.agent_access()
+            assert access.token
+            assert await trainer.call_tool("echo_message", message="mine") == "mine"
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            for token, status in ((access.token, 200), (None, 401), ("another", 401)):
+                headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+                async with (
+                    aiohttp.ClientSession(headers=headers) as http,
+                    http.post(access.url, json=request) as response,
+                ):
+                    assert response.status == status
 
 
 async def test_several_environments_are_served_by_name(

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from openenv_bridge import Bridge
-from openenv_grpc import GenericEnvClient
+from openenv_grpc import GenericEnvClient, MCPToolClient
 from openenv_grpc.client import Draining, Event, Progress, SessionLost, ToolCalled
 from openenv_grpc.client.events import MAX_KEPT, EventLog
-from openenv_grpc.engine import EngineSettings, SessionManager
+from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import (
     DrainingError,
     InvalidRequestError,
@@ -23,10 +23,13 @@ from openenv_grpc.errors import (
     SessionClosedError,
 )
 from openenv_grpc.server import GrpcServer
+from openenv_grpc.tools import ToolLog, ToolProgress
+from openenv_grpc.types import Action, Observation
 from openenv_grpc.v1 import session_pb2
 from tests.client.conftest import TOOLS, TURNS
 from tests.client.environments import Gate
 from tests.client.peers import ConnectPeer, serve_socket
+from tests.environments import Library
 
 LIMIT_S = 20
 BEAT_S = 0.05
@@ -84,6 +87,29 @@ async def test_a_long_step_tells_its_progress(url: str, gate: Gate) -> None:
     assert {progress.call for progress in told} == {"step"}
     assert times == sorted(set(times))
     assert times[0] > 0
+
+
+@pytest.mark.parametrize("door", ["grpc", "ws"])
+async def test_a_call_tells_what_its_tool_tells(door: str) -> None:
+    library = EnvironmentDefinition(
+        factory=Library, action_type=Action, observation_type=Observation, name="library"
+    )
+    told: list[Progress] = []
+    async with (
+        asyncio.timeout(LIMIT_S),
+        SessionManager([library]) as host,
+        GrpcServer(host, stop_grace_s=0.1, progress_interval_s=3600) as server,
+        Bridge(host, progress_interval_s=3600) as bridge,
+        MCPToolClient(Served(host, server, bridge).urls[door], on_progress=told.append) as client,
+    ):
+        assert str(await client.call_tool("work", steps=2)).startswith("done")
+    assert {each.call for each in told} == {"the tool work"}
+    assert [each.message for each in told] == ["step 1", "step 2", ""]
+    assert [each.report for each in told] == [
+        ToolProgress(progress=1.0, total=2.0, message="step 1"),
+        ToolProgress(progress=2.0, total=2.0, message="step 2"),
+        ToolLog(level="warning", data={"steps": 2}, logger="work"),
+    ]
 
 
 async def test_a_callback_that_fails_is_logged_and_the_step_goes_on(

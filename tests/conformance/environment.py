@@ -87,6 +87,13 @@ class Fixtures(MCPEnvironment):
         return "done"
 
     @tool
+    def test_custom_header(
+        self, region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
+    ) -> str:
+        """Has an argument that a header repeats."""
+        return region
+
+    @tool
     def test_error_handling(self) -> str:
         """Fails."""
         raise ValueError("This tool intentionally returns an error for testing")

@@ -30,6 +30,19 @@ def test_all_passes_that_is_not_listed_with_its_reason(
     assert "all failures are expected" in ended.stdout
 
 
+@pytest.mark.parametrize(
+    "scenario", ["http-header-validation", "http-custom-header-server-validation"]
+)
+def test_headers_are_compared_with_the_body(
+    node: Node, server: ServedProcess, scenario: str, tmp_path: Path
+) -> None:
+    # The tool knows these, and asks them of nobody yet.
+    url = f"http://{server.address('http')}/mcp"
+    ended = node(CONFORMANCE, "server", "--url", url, "--scenario", scenario, "-o", str(tmp_path))
+    assert ended.returncode == 0, ended.stdout[-6000:]
+    assert ", 0 failed, 0 warnings" in ended.stdout
+
+
 def test_clients_of_the_typescript_sdk_play_an_episode_each(
     node: Node, server: ServedProcess
 ) -> None:

@@ -134,6 +134,56 @@ async def test_a_method_is_open_to_those_of_the_table(
     assert await outcome_of(channel, path, tokens[who]) == met
 
 
+TOKENS_OF_NOBODY = ["Bearer wrong", "Bearer ", "Basic c2VjcmV0", "token"]
+
+
+async def test_with_agents_tokens_alone_a_method_is_open_to_those_of_the_table(
+    host: SessionManager,
+) -> None:
+    access = Access(agent_tokens=True, mcp_url=lambda environment: MCP_URL)
+    async with (
+        GrpcServer(host, stop_grace_s=0, access=access) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        episodes = episode_pb2_grpc.EpisodeServiceStub(channel)
+        own, ended = [
+            await episodes.Open(
+                episode_pb2.OpenRequest(environment="toolbox", agent_access=True), timeout=10
+            )
+            for _ in range(2)
+        ]
+        await episodes.Close(episode_pb2.CloseRequest(session_id=ended.session_id), timeout=10)
+        for file, (_, agent, anybody) in SERVICES.items():
+            trainer = UNKNOWN if file is tool_pb2.DESCRIPTOR else YES
+            services = file.services_by_name.values()
+            for path in (
+                f"/{each.full_name}/{name.name}" for each in services for name in each.methods
+            ):
+                met = {
+                    "": await outcome_of(channel, path, None),
+                    "agent": await outcome_of(channel, path, own.agent_access.token),
+                    "ended": await outcome_of(channel, path, ended.agent_access.token),
+                    "wrong": await outcome_of(channel, path, "wrong"),
+                }
+                expected = {"": trainer, "agent": agent, "ended": anybody, "wrong": anybody}
+                assert met == expected, path
+
+
+@pytest.mark.parametrize("header", TOKENS_OF_NOBODY)
+async def test_with_agents_tokens_alone_a_header_without_a_token_is_no_trainers(
+    host: SessionManager, header: str
+) -> None:
+    async with (
+        GrpcServer(host, stop_grace_s=0, access=Access(agent_tokens=True)) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.ports[0]}") as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await episode_pb2_grpc.EpisodeServiceStub(channel).Open(
+                episode_pb2.OpenRequest(), metadata=(("authorization", header),), timeout=10
+            )
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 async def test_a_stream_that_nothing_is_written_to_is_refused_too(
     channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from openenv_bridge.mcp.modern import Modern
 from openenv_bridge.mcp.sessions import McpSessions
 from openenv_bridge.mcp_http import McpHttp
 from openenv_bridge.responses import json_response
-from openenv_grpc.access import Access
+from openenv_grpc.access import Access, Area
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.types import JsonValue
 
@@ -42,7 +42,8 @@ class McpDialects:
             if SESSION_HEADER in request.headers or VERSION_HEADER in request.headers:
                 return json_response(refused.written(), status=400)
             return await self._reference.post(request)
-        principal = self._access.principal(token_of(request))
+        # Asked anew: a session may end, and its agent's token with it, while a body is awaited.
+        principal = self._access.admit(Area.TOOLS, token_of(request))
         if _is_modern(request, value):
             spec = requested(self._host, request)
             return await self._modern.post(request, value, spec, principal)
@@ -53,7 +54,8 @@ class McpDialects:
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Ends a session of the versions that have them."""
-        return await self._legacy.delete(request, self._access.principal(token_of(request)))
+        principal = self._access.admit(Area.TOOLS, token_of(request))
+        return await self._legacy.delete(request, principal)
 
 
 def _is_modern(request: web.Request, value: JsonValue) -> bool:

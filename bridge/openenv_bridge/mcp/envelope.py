@@ -77,7 +77,7 @@ def _check_header(call: Call, headers: Mapping[str, str], name: str, expected: o
     if found is None:
         raise McpError(HEADER_MISMATCH, f"the header {name} is missing", call_id=call.id)
     if name == NAME_HEADER:
-        found = _decoded(found)
+        found = decoded(found)
     if found != expected:
         message = f"the header {name} says something else than the body"
         raise McpError(HEADER_MISMATCH, message, call_id=call.id)
@@ -92,9 +92,11 @@ def header_value(value: object) -> str:
     return _OPENING + base64.b64encode(text.encode()).decode("ascii") + _CLOSING
 
 
-def _decoded(value: str) -> str | None:
+def decoded(value: str) -> str | None:
     """Returns what a header's value stands for; `None` if it is malformed."""
     value = value.strip(" \t")
+    if not (value.isascii() and value.replace("\t", " ").isprintable()):
+        return None
     if not (value.startswith(_OPENING) and value.endswith(_CLOSING)):
         return value
     try:

@@ -23,7 +23,7 @@ from openenv_bridge.mcp.messages import (
     Notification,
 )
 from openenv_bridge.mcp.sessions import McpSession, McpSessions
-from openenv_bridge.responses import json_response
+from openenv_bridge.responses import json_response, peer_of
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
@@ -95,7 +95,10 @@ class Legacy:
         if isinstance(principal, Agent):
             joined = principal.session_id
         try:
-            session = self._sessions.join(joined) if joined else await self._sessions.begin(spec)
+            if joined:
+                session = self._sessions.join(joined)
+            else:
+                session = await self._sessions.begin(spec, peer=peer_of(request))
         except OpenEnvError as error:
             return json_response(messages.error(call.id, SESSION_ERROR, error.message))
         content = await initialized(session, call)

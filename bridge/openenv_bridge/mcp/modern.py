@@ -31,8 +31,9 @@ from openenv_bridge.mcp.messages import (
     Call,
     McpError,
 )
+from openenv_bridge.mcp.mirrored import Mirrors
 from openenv_bridge.mcp.sessions import McpSessions
-from openenv_bridge.responses import json_response
+from openenv_bridge.responses import json_response, peer_of
 from openenv_grpc.access import Principal, tools_session
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
@@ -57,6 +58,7 @@ class Modern:
     def __init__(self, host: SessionHost, sessions: McpSessions) -> None:
         self._host = host
         self._sessions = sessions
+        self._mirrors = Mirrors()
 
     async def post(
         self, request: web.Request, value: JsonValue, spec: EnvironmentSpec, principal: Principal
@@ -69,12 +71,14 @@ class Modern:
                 return web.Response(status=202)
             envelope.check(message, request.headers)
             named = _named(request, message, principal)
-            told = await self._told(message, spec, named)
+            told = await self._told(request, message, spec, named)
             return await HttpAnswer(request, status_of=_status).send(told)
         except McpError as refused:
             return json_response(refused.written(), status=_STATUS.get(refused.code, 200))
 
-    async def _told(self, call: Call, spec: EnvironmentSpec, named: str) -> Told:
+    async def _told(
+        self, request: web.Request, call: Call, spec: EnvironmentSpec, named: str
+    ) -> Told:
         """Begins to do what a call asks for, in the session that it names."""
         first = self._sessions.first(named)
         answering = Answering(
@@ -90,9 +94,9 @@ class Modern:
             case "subscriptions/listen":
                 return _listening(call)
             case "tools/call":
-                return await self._call_tool(call, spec, named)
+                return await self._call_tool(request, call, spec, named)
             case "resources/read" if call.params.get("uri") == OBSERVATION_URI and not named:
-                return await self._begin(answering, spec)
+                return await self._begin(answering, spec, peer_of(request))
         plan = methods.of_both_eras(call, answering, first=first)
         if isinstance(plan, bytes):
             return at_once(plan)
@@ -100,23 +104,33 @@ class Modern:
             return _exchange(call, self._claimed(call, named), plan)
         return self._in_transient(call, spec, plan)
 
-    async def _call_tool(self, call: Call, spec: EnvironmentSpec, named: str) -> Told:
+    async def _call_tool(
+        self, request: web.Request, call: Call, spec: EnvironmentSpec, named: str
+    ) -> Told:
         tool, handle = methods.called_tool(call)
         tool = without_handle(tool)
         answering = Answering(id=call.id, modern=True)
         try:
             if not (named or handle):
-                return await self._call_anew(call, spec, tool)
+                return await self._call_anew(request, call, spec, tool)
             port = self._claimed(call, named) if named else self._sessions.claim(handle)
         except SessionNotFoundError as error:
             return at_once(tool_error(answering, f"{error.message}. Call without it to begin anew"))
         except OpenEnvError as error:
             raise McpError(SESSION_ERROR, error.message, call_id=call.id) from error
+        await self._mirrors.check(call, port, tool, request.headers)
         return _exchange(call, port, methods.tool_operation(tool, answering))
 
-    async def _call_anew(self, call: Call, spec: EnvironmentSpec, tool: ToolCall) -> Told:
+    async def _call_anew(
+        self, request: web.Request, call: Call, spec: EnvironmentSpec, tool: ToolCall
+    ) -> Told:
         """Calls a tool in a session that begins with the call, unless there is no such tool."""
-        session = await self._sessions.begin_unclaimed(spec)
+        session = await self._sessions.begin_unclaimed(spec, peer=peer_of(request))
+        try:
+            await self._mirrors.check(call, session.port, tool, request.headers)
+        except McpError:
+            await self._sessions.end(session)
+            raise
         answering = Answering(id=call.id, modern=True, begun=session.port.id, first=session.first)
 
         async def told() -> Told:
@@ -129,10 +143,10 @@ class Modern:
 
         return told()
 
-    async def _begin(self, answering: Answering, spec: EnvironmentSpec) -> Told:
+    async def _begin(self, answering: Answering, spec: EnvironmentSpec, peer: str) -> Told:
         """Answers a read of the first observation: that of a session which begins with it."""
         try:
-            session = await self._sessions.begin_unclaimed(spec)
+            session = await self._sessions.begin_unclaimed(spec, peer=peer)
         except OpenEnvError as error:
             raise McpError(SESSION_ERROR, error.message, call_id=answering.id) from error
         content = methods.observed(session.first)

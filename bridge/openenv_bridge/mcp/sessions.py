@@ -58,29 +58,32 @@ class McpSessions:
         self._attachment = attachment
         self._clock = clock
         self._sessions: dict[str, McpSession] = {}
+        self._clients: dict[str, dict[str, McpSession]] = {}  # of each session of the environment
         self._unclaimed: dict[str, McpSession] = {}  # begun by a call, and not named since
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def begin(self, spec: EnvironmentSpec) -> McpSession:
+    async def begin(self, spec: EnvironmentSpec, *, peer: str) -> McpSession:
         """Opens a session of an environment and resets it, where the server's mode has resets.
 
         Raises:
-            OpenEnvError: the environment could not be built or reset, or there is no room.
+            OpenEnvError: the environment could not be built or reset, or there is no room, or the
+                peer opens too often.
         """
         try:
-            return await self._begin(spec)
-        except SessionCapacityError:
-            if not await self._end_unclaimed(spec):
+            return await self._begin(spec, peer)
+        except SessionCapacityError as error:
+            # Without a number of sessions it came too early, and a slot would not help.
+            if "max_sessions" not in error.metadata or not await self._end_unclaimed(spec):
                 raise
-            return await self._begin(spec)
+            return await self._begin(spec, peer)
 
-    async def begin_unclaimed(self, spec: EnvironmentSpec) -> McpSession:
+    async def begin_unclaimed(self, spec: EnvironmentSpec, *, peer: str) -> McpSession:
         """Begins a session that ends if nobody names it and another needs its place."""
-        session = await self.begin(spec)
+        session = await self.begin(spec, peer=peer)
         self._unclaimed[session.port.id] = session
         return session
 
-    async def _begin(self, spec: EnvironmentSpec) -> McpSession:
+    async def _begin(self, spec: EnvironmentSpec, peer: str) -> McpSession:
         opened: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def deliver(reply: Reply) -> None:
@@ -88,7 +91,11 @@ class McpSessions:
                 opened.set_result(reply)
 
         port = self._attachment.open(
-            spec.name, operation=_operation(Kind.OPEN), deliver=deliver, on_lost=self._lost
+            spec.name,
+            operation=_operation(Kind.OPEN),
+            deliver=deliver,
+            on_lost=self._lost,
+            peer=peer,
         )
         session = McpSession(id=uuid.uuid4().hex, port=port, is_own=True)
         try:
@@ -125,8 +132,7 @@ class McpSessions:
 
     def first(self, session_id: str) -> str:
         """Returns the observation with which a session began; empty if that is not known."""
-        found = (each.first for each in self._sessions.values() if each.port.id == session_id)
-        return next(found, "")
+        return next((each.first for each in self._clients.get(session_id, {}).values()), "")
 
     def find(self, session_id: str, principal: Principal) -> McpSession:
         """Returns a client's session.
@@ -145,14 +151,14 @@ class McpSessions:
         try:
             self._host.find(session.port.id)
         except SessionNotFoundError:
-            del self._sessions[session_id]
+            self._drop(session)
             raise
         session.last_used = self._clock()
         return session
 
     async def end(self, session: McpSession) -> None:
         """Ends a client's session, and that of the environment if the client began it."""
-        self._sessions.pop(session.id, None)
+        self._drop(session)
         if session.is_own:
             self._forget(session.port)
             await ask(session.port, _operation(Kind.CLOSE))
@@ -165,7 +171,7 @@ class McpSessions:
             unused_s = now - session.last_used
             if session.streams or idle_s is None or min(idle_s, unused_s) <= max_idle_s:
                 continue
-            self._sessions.pop(session.id, None)
+            self._drop(session)
             if session.is_own:
                 self._forget(session.port)
                 expire(self._host, session.port.id, max_idle_s)
@@ -185,7 +191,16 @@ class McpSessions:
     def _keep(self, session: McpSession) -> McpSession:
         session.last_used = self._clock()
         self._sessions[session.id] = session
+        self._clients.setdefault(session.port.id, {})[session.id] = session
         return session
+
+    def _drop(self, session: McpSession) -> None:
+        """Forgets a client's session."""
+        self._sessions.pop(session.id, None)
+        clients = self._clients.get(session.port.id, {})
+        clients.pop(session.id, None)
+        if not clients:
+            self._clients.pop(session.port.id, None)
 
     async def _end_unclaimed(self, spec: EnvironmentSpec) -> bool:
         """Ends the oldest session of an environment that a call began and none has named."""
@@ -200,8 +215,8 @@ class McpSessions:
 
     def _forget(self, port: SessionPort) -> None:
         self._unclaimed.pop(port.id, None)
-        for session in [each for each in self._sessions.values() if each.port is port]:
-            del self._sessions[session.id]
+        for session_id in self._clients.pop(port.id, {}):
+            self._sessions.pop(session_id, None)
 
 
 def _operation(kind: Kind) -> Operation:

@@ -19,7 +19,16 @@ from openenv_bridge.mcp.envelope import (
     header_value,
 )
 from openenv_bridge.mcp.legacy import SESSION_HEADER
-from openenv_bridge.mcp.messages import SESSION_ERROR, Answer, Call, CallId, McpError, Notification
+from openenv_bridge.mcp.messages import (
+    HEADER_MISMATCH,
+    SESSION_ERROR,
+    Answer,
+    Call,
+    CallId,
+    McpError,
+    Notification,
+)
+from openenv_bridge.mcp.mirrored import Declared, declared, mirrored
 from openenv_bridge.mcp_methods import CLOSE
 from openenv_grpc.types import JsonValue
 
@@ -36,6 +45,7 @@ class Relay:
         self._write = write
         self._session: dict[str, str] = {}  # the headers that name it
         self._handle = ""  # what names it in versions without such headers
+        self._declared: Declared = {}  # by tools, of arguments that stand in headers too
         self._initialize: Call | None = None
         self._beginning = asyncio.Lock()  # one session begins in the place of one that was lost
         self._calls: dict[CallId, asyncio.Task[None]] = {}
@@ -130,11 +140,11 @@ class Relay:
         except (aiohttp.ClientError, TimeoutError) as error:
             return self._unreachable(call, error)
 
-    async def _post(self, message: Call | Notification) -> None:
+    async def _post(self, message: Call | Notification, *, again: bool = False) -> None:
         session = self._session
-        async with self._http.post(
-            self._url, **_body(message, session=session, streams=True)
-        ) as response:
+        body = _body(message, session=session, streams=True)
+        body["headers"] |= self._mirrored(message)
+        async with self._http.post(self._url, **body) as response:
             if isinstance(message, Notification):
                 return
             if response.status == 404 and session:
@@ -146,7 +156,35 @@ class Relay:
                 if response.status == 404 and HANDLE_META in message.meta:
                     self._handle = ""  # it is gone; the next call begins another
                 content = await response.read()
-                self._write(self._checked(message, content, response.status))
+                if not again and await self._learned(message, content):
+                    await self._post(message, again=True)
+                else:
+                    self._write(self._checked(message, content, response.status))
+
+    def _mirrored(self, message: Call | Notification) -> dict[str, str]:
+        """Returns the headers that repeat arguments, which clients of a pipe know nothing of."""
+        tool = message.params.get("name") if message.method == "tools/call" else None
+        parameters = self._declared.get(tool, ()) if isinstance(tool, str) else ()
+        return mirrored(parameters, message.params.get("arguments"))
+
+    async def _learned(self, call: Call, content: bytes) -> bool:
+        """Asks which arguments stand in headers, if a call was refused for those."""
+        match _parsed(content) if call.method == "tools/call" else None:
+            case {"error": {"code": code}} if code == HEADER_MISMATCH:
+                pass
+            case _:
+                return False
+        listing = Call(id=0, method="tools/list", params={"_meta": call.meta})
+        async with self._http.post(self._url, **_body(listing)) as response:
+            answer = _parsed(await response.read())
+        match answer:
+            case {"result": {"tools": [*tools]}}:
+                self._declared = {
+                    str(tool.get("name")): declared(tool.get("inputSchema")) for tool in tools
+                }
+                return True
+            case _:
+                return False
 
     async def _begin_anew(self, call: Call, lost: dict[str, str]) -> None:
         """Begins another session, since clients do not, and tells that the last one is over."""
@@ -158,10 +196,7 @@ class Relay:
 
     def _checked(self, call: Call, content: bytes, status: int) -> bytes:
         """Returns an answer, or what is to be told where something else was answered."""
-        try:
-            answer = messages.parse(content)
-        except McpError:
-            answer = None
+        answer = _parsed(content)
         if isinstance(answer, dict) and answer.get("jsonrpc") == "2.0":
             return content
         told = f"the server at {self._url} answered with HTTP status {status}"
@@ -183,6 +218,14 @@ class Relay:
                     return
         except (aiohttp.ClientError, TimeoutError):
             return  # the server is gone, and the session with it
+
+
+def _parsed(content: bytes) -> JsonValue:
+    """Reads an answer; `None` if that is no JSON."""
+    try:
+        return messages.parse(content)
+    except McpError:
+        return None
 
 
 def _body(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import typer
-import yaml
 
 from openenv_grpc.serialization import dump_json, parse_json
 from openenv_grpc.types import JsonValue
@@ -19,6 +18,8 @@ def show(value: Mapping[str, JsonValue], *, as_json: bool, first: bool = True) -
         return
     if not first:
         typer.echo("---")
+    import yaml  # which a server has no use for
+
     # By way of JSON, since YAML knows neither arrays nor subclasses of `dict`.
     pretty: str = yaml.safe_dump(
         parse_json(text), sort_keys=False, allow_unicode=True, width=100, default_flow_style=False

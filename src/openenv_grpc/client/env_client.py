@@ -121,9 +121,10 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         and one that speaks JSON does not let it wait. After five seconds the log tells the place in
         the queue.
 
-        `on_progress` is called every few seconds while a call takes long, on the event loop, and
-        not to block it; servers of the reference tell no progress. With `events` the server tells
-        what happens in the session, for `events()`.
+        `on_progress` is called every few seconds while a call takes long, and whenever a tool, a
+        step or a reset tells of itself, on the event loop, and not to block it; servers of the
+        reference tell no progress. With `events` the server tells what happens in the session, for
+        `events()`.
         With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
         With `shared_memory` messages of 64 KiB and more go through memory that the server has

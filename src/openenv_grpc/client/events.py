@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.tools import ToolLog, ToolProgress
 from openenv_grpc.types import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -26,11 +27,14 @@ class Progress:
     """A call of the session is under way."""
 
     call: str
-    """Which: `open`, `reset`, `step`, `state`, `evaluate` or `close`."""
+    """Which: `open`, `reset`, `step`, `state`, `evaluate`, `close`, or `the tool NAME`."""
     elapsed_s: float
     """Since it arrived at the server."""
     message: str = ""
     """What the environment says of it."""
+    report: ToolProgress | ToolLog | None = None
+    """What its code told at this moment, by `report_progress` or `report_log`; `None` for what is
+    told of whatever takes long."""
     queue_position: int = 0
     """Place among those that wait for a slot, counting from 1; 0 if it does not wait."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from openenv_grpc.client.events import (
     EVENTS,
     PROGRESS,
@@ -19,6 +21,8 @@ from openenv_grpc.errors import (
     OpenEnvError,
     ProtocolViolationError,
 )
+from openenv_grpc.tools import LogLevel, ToolLog, ToolProgress
+from openenv_grpc.tools.notices import LOG_LEVELS
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads, status
 
@@ -41,12 +45,17 @@ class Listening:
             raise NotSupportedError(f"{target} tells no events; leave events=True out")
 
     def hear_progress(self, message: session_pb2.Progress, *, call: str) -> None:
-        """Passes on how far a call is, if its name is known."""
+        """Passes on how far a call is, if its name is known.
+
+        Raises:
+            ProtocolViolationError: it is broken.
+        """
         if call:
             progress = Progress(
                 call=call,
                 elapsed_s=message.elapsed_time.ToNanoseconds() / 1e9,
                 message=message.message,
+                report=_read_report(message),
                 queue_position=message.queue_position,
             )
             self._audience.progress(progress)
@@ -64,6 +73,28 @@ class Listening:
     def lost(self, error: OpenEnvError) -> None:
         """Passes on that the session is gone."""
         self._audience.event(SessionLost(error=error))
+
+
+def _read_report(message: session_pb2.Progress) -> ToolProgress | ToolLog | None:
+    match message.WhichOneof("report"):
+        case "tool_progress":
+            told = message.tool_progress
+            return ToolProgress(
+                progress=told.progress,
+                total=told.total if told.HasField("total") else None,
+                message=told.message,
+            )
+        case "tool_log" if message.tool_log.level in LOG_LEVELS:
+            log = message.tool_log
+            try:
+                data = payloads.decode_payload(log.data)
+            except InvalidRequestError as error:
+                raise ProtocolViolationError(
+                    f"the server sent a broken log of a tool: {error.message}"
+                ) from error
+            return ToolLog(level=cast("LogLevel", log.level), data=data, logger=log.logger)
+        case _:
+            return None
 
 
 def _read_event(message: session_pb2.Event) -> Event | None:

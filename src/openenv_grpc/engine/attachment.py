@@ -74,6 +74,7 @@ class HeldSessions:
         wait: Wait | None = None,
         snapshot_id: str = "",
         watch: Watch | None = None,
+        peer: str | None = None,
     ) -> SessionPort:
         """Opens a session; its constructor runs later, on the session's thread.
 
@@ -94,7 +95,7 @@ class HeldSessions:
             )
         session = self._opener.open_session(
             environment,
-            peer=self._peer,
+            peer=self._peer if peer is None else peer,
             shared_thread=self._thread,
             on_lost=on_lost,
             wait=wait,

@@ -29,8 +29,9 @@ class Books:
     """Reward of tool calls since the last step; `None` where no tool gave any."""
     earned_parts: dict[str, float] = field(default_factory=dict)
 
-    def start(self, episode_id: str | None) -> None:
+    def start(self, episode_id: str | None, seed: object) -> None:
         """Opens the page of a new episode."""
+        self.episode.seed = seed if isinstance(seed, int | float | str) else None
         self.episode.episode_id = episode_id or str(uuid.uuid4())
         self.episode.step_count = 0
         self.started = True
@@ -91,11 +92,6 @@ def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:
     """Adds parts of a reward to their sums."""
     for name, part in parts.items():
         sums[name] = sums.get(name, 0.0) + part
-
-
-def random_source(seed: object) -> EpisodeRandom:
-    """Makes an episode's source of randomness; another each time where there is no seed."""
-    return EpisodeRandom(seed if isinstance(seed, int | float | str) else None)
 
 
 def write_random_state(source: EpisodeRandom) -> JsonValue:

@@ -10,7 +10,7 @@ from typing import Any
 from openenv_grpc.engine import adapt, saving
 from openenv_grpc.engine.adapt import Method, Shape
 from openenv_grpc.engine.agent_side import AgentSide, Prepared
-from openenv_grpc.engine.books import Books, random_source
+from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.errors import (
     EpisodeNotStartedError,
@@ -65,6 +65,8 @@ class Instance:
 
     def awaits(self, operation: Operation) -> bool:
         """Tells whether an operation is awaited on the event loop."""
+        if operation.kind is Kind.STEP:
+            return self.shape.step.asynchronous
         if operation.kind is Kind.TASKS:
             method = self.shape.tasks.get(operation.payload.method)
             return method is not None and method.asynchronous
@@ -99,14 +101,16 @@ class Instance:
         if operation.listener is None:
             return prepared
         call, complete = prepared
-        return partial(heard, operation.listener.tell, call), complete
+        return partial(heard, operation.tell, call), complete
 
     # Episodes
 
     def _prepare_step(self, operation: Operation) -> Prepared:
         read = operation.codec.read_step(operation, self.spec)
         self.check_episode()
-        keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
+        keywords: dict[str, JsonValue] = {}
+        if read.keywords:
+            keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
         return self._step(operation, read.action, keywords), self.stepped
 
     @property
@@ -124,7 +128,7 @@ class Instance:
         method = self.shape.step
         if operation.timeout_s is not None and method.accepts("timeout_s"):
             keywords.setdefault("timeout_s", operation.timeout_s)
-        return partial(method.call, self.environment, action, **keywords)
+        return partial(method.of(self.environment), action, **keywords)
 
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
@@ -148,9 +152,9 @@ class Instance:
         return partial(self._reset, keywords, episode_id, seed), self._was_reset
 
     def _reset(self, keywords: dict[str, JsonValue], episode_id: object, seed: object) -> Any:
-        self.books.start(episode_id if isinstance(episode_id, str) else None)
+        self.books.start(episode_id if isinstance(episode_id, str) else None, seed)
         if not self._own_rng:
-            self.environment.rng = random_source(seed)
+            adapt.renew_rng(self.environment)
         return self.shape.reset.call(self.environment, **keywords)
 
     def _was_reset(self, observation: Any) -> Observed:
@@ -192,8 +196,6 @@ class Instance:
         self, method: Method, keywords: Mapping[str, JsonValue], *, strict: bool
     ) -> dict[str, JsonValue]:
         """Returns the keywords that a method takes."""
-        if not keywords:
-            return {}
         accepted = {name: keywords[name] for name in keywords if method.accepts(name)}
         unknown = keywords.keys() - accepted.keys() - adapt.HANDED_BY_ENGINE
         if strict and unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from openenv_grpc.errors import (
     Effect,
@@ -29,8 +29,8 @@ class _Record:
     error: OpenEnvError | None = None
     forgotten: bool = False
     """Whether the answer was dropped, and only what it meant is known."""
-    waiting: list[tuple[Operation, Deliver]] = field(default_factory=list)
-    """Repeats of what is still running."""
+    waiting: list[tuple[Operation, Deliver]] | None = None
+    """Repeats of what is still running; `None` if there was none."""
 
     @property
     def effect(self) -> Effect:
@@ -103,6 +103,8 @@ class Ledger:
             raise _forgotten(number, record.effect)
         if record.answered:
             return Reply(operation, record.content, record.error)
+        if record.waiting is None:
+            record.waiting = []
         record.waiting.append((operation, deliver))
         return None
 
@@ -112,7 +114,7 @@ class Ledger:
         record = None if number is None else self._records.get(number)
         if record is None:
             return ()
-        waiting, record.waiting = record.waiting, []
+        waiting, record.waiting = record.waiting, None
         record.answered = True
         record.content = reply.content
         record.error = reply.error and bare(reply.error)
@@ -122,12 +124,12 @@ class Ledger:
             pass
         if self.kept_bytes > self._max_bytes:
             self._shrink()
-        return waiting
+        return waiting or []
 
     def withdraw(self, operation: Operation) -> Deliver | None:
         """Takes back a repeat that waits for its answer; returns its `deliver`."""
         record = self._records.get(operation.request_id or 0)
-        if record is None:
+        if record is None or record.waiting is None:
             return None
         for place, (repeat, deliver) in enumerate(record.waiting):
             if repeat is operation:
@@ -137,7 +139,9 @@ class Ledger:
 
     def acknowledge(self, request_id: int) -> None:
         """Forgets the answers up to a number."""
-        for number in tuple(self._records):
+        records = self._records
+        while records:
+            number = next(iter(records))
             if number > request_id or not self._drop(number):
                 return
 

@@ -296,7 +296,8 @@ class Session:
     def _performed(
         self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
     ) -> None:
-        pending.stop_timers()
+        if pending.is_timed:
+            pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)

@@ -93,6 +93,8 @@ class Turns:
                 answered = self.ledger.repeat(operation, deliver)
                 if answered is not None:
                     deliver(answered)
+                else:
+                    self._hand_over(operation)
                 return False
             self._check_room()
         except OpenEnvError as error:
@@ -119,6 +121,13 @@ class Turns:
         self._queue.append(pending)
         if self.running is None:
             self._advance()
+
+    def _hand_over(self, repeat: Operation) -> None:
+        """Has those who ask again hear what is told from now on."""
+        for pending in (self.running, *self._queue):
+            operation = None if pending is None else pending.operation
+            if operation is not None and operation.request_id == repeat.request_id:
+                operation.listener = repeat.listener
 
     def add_opening(self) -> None:
         """Has the environment built before what is added next."""

@@ -161,7 +161,7 @@ class GrpcServer:
         interceptors: list[grpc.aio.ServerInterceptor] = []
         if traced is not None:
             interceptors.append(TraceReader(traced))
-        if self._access.asks:
+        if self._access.mints:
             interceptors.append(Guard(self._access))
         return interceptors
 

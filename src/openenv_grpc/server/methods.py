@@ -65,7 +65,7 @@ def raw_streaming_method(
 
 
 def token_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> str | None:
-    """Returns the bearer token in an RPC's metadata; `None` if there is none."""
+    """Returns the bearer token in an RPC's metadata; `None` if nothing is there for one."""
     for key, value in metadata or ():
         if key == "authorization" and isinstance(value, str):
             return bearer_token(value)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import grpc
 
-from openenv_grpc.access import Access, tools_session
+from openenv_grpc.access import Access, Area, tools_session
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.hearing import hear
 from openenv_grpc.operations import Deliver, Kind, Listener, Operation, Reply
@@ -77,7 +77,7 @@ class ToolMethods:
                     yield write_notice(told, elapsed_s=time.monotonic() - began)
 
     def _session(self, session_id: str, context: Context) -> SessionPort:
-        principal = self._access.principal(token_of(context.invocation_metadata()))
+        principal = self._access.admit(Area.TOOLS, token_of(context.invocation_metadata()))
         return self._host.find(tools_session(principal, session_id))
 
     async def _once(

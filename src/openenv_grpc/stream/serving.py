@@ -305,7 +305,8 @@ class _ServerStream:
         assert port is not None  # set before it is among the sessions
         if operation.acknowledged_id:
             port.acknowledge(operation.acknowledged_id)
-        port.submit(self._read(operation, arm), self._deliver_to(held))
+        submitted, deliver = self._read(operation, arm), self._deliver_to(held)
+        port.submit(submitted, self._unasked.heard(held.prefix, submitted, deliver))
 
     def _read(self, operation: session_pb2.Operation, arm: str) -> Operation:
         submitted = read_operation(operation, arm)

@@ -7,8 +7,10 @@ import logging
 from functools import partial
 
 from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort, Watch
 from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.reports import Reports
 from openenv_grpc.wire import events
 from openenv_grpc.wire.varints import varint
 
@@ -24,7 +26,7 @@ _TOOL_EVENTS = events.ToolEventCodec()
 class Unasked:
     """Says nothing, and costs nothing, unless somebody wants to know.
 
-    Where the client does not read, beats and tool calls are left out.
+    Where the client does not read, beats, reports and tool calls are left out.
     """
 
     def __init__(
@@ -63,6 +65,17 @@ class Unasked:
         if self._beating is None and self._tasks is not None:
             self._beating = self._tasks.create_task(self._beat())
 
+    def heard(self, prefix: bytes, operation: Operation, deliver: Deliver) -> Deliver:
+        """Has told what an operation's code tells of itself, in a session that is followed.
+
+        Returns what takes the reply.
+        """
+        if prefix not in self._followed:
+            return deliver
+        reports = Reports(operation, partial(self._tell_report, prefix), deliver)
+        operation.listener = reports
+        return reports.answer
+
     def forget(self, prefix: bytes) -> None:
         """Tells nothing more of what is under way in a session."""
         self._followed.pop(prefix, None)
@@ -86,6 +99,11 @@ class Unasked:
             logger.debug("tool call not told bytes=%d", len(event))
         else:
             self._outbox.put(frame(event, prefix))
+
+    def _tell_report(self, prefix: bytes, report: bytes) -> None:
+        told = self._tasks is not None and prefix in self._followed
+        if told and len(report) <= self.outcome_limit and not self._is_full:
+            self._outbox.put(frame(report, prefix))
 
     @property
     def _is_full(self) -> bool:

@@ -49,8 +49,8 @@ _TELL: ContextVar[Tell | None] = ContextVar("openenv_grpc_tell", default=None)
 def report_progress(progress: float, total: float | None = None, message: str = "") -> None:
     """Tells the caller of the tool that runs how far it is.
 
-    It works in plain and in asynchronous tools, and does nothing where nobody listens. A caller
-    who lags behind may miss all but the latest of many reports.
+    It works in plain and in asynchronous tools, in `step` and in `reset`, and does nothing where
+    nobody listens. A caller who lags behind may miss all but the latest of many reports.
     """
     tell = _TELL.get()
     if tell is not None:
@@ -61,7 +61,8 @@ def report_progress(progress: float, total: float | None = None, message: str = 
 def report_log(data: JsonValue, level: LogLevel = "info", logger: str = "") -> None:
     """Tells the caller of the tool that runs something: text, or any value that JSON can carry.
 
-    It works in plain and in asynchronous tools, and does nothing where nobody listens.
+    It works in plain and in asynchronous tools, in `step` and in `reset`, and does nothing where
+    nobody listens.
 
     Raises:
         ValueError: MCP has no such level.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import ToolCall
 from openenv_grpc.sessions import UnderWay
-from openenv_grpc.tools import ToolAnswer
+from openenv_grpc.tools import ToolAnswer, ToolLog, ToolNotice, ToolProgress
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads, status
 from openenv_grpc.wire.durations import fill_duration
-from openenv_grpc.wire.tool_messages import fill_result
+from openenv_grpc.wire.tool_messages import fill_log, fill_progress, fill_result
 
 
 class ToolEventCodec:
@@ -50,6 +50,21 @@ def progress(operation: UnderWay) -> bytes:
     """Writes that an operation is under way."""
     outcome = session_pb2.Outcome(request_id=operation.request_id)
     fill_duration(outcome.progress.elapsed_time, operation.elapsed_s)
+    return outcome.SerializeToString()
+
+
+def reported(notice: ToolNotice, *, request_id: int, elapsed_s: float) -> bytes:
+    """Writes what the code that an operation runs tells of itself."""
+    outcome = session_pb2.Outcome(request_id=request_id)
+    message = outcome.progress
+    fill_duration(message.elapsed_time, elapsed_s)
+    match notice:
+        case ToolProgress():
+            message.message = notice.message
+            fill_progress(message.tool_progress, notice)
+            message.tool_progress.elapsed_time.CopyFrom(message.elapsed_time)
+        case ToolLog():
+            fill_log(message.tool_log, notice)
     return outcome.SerializeToString()
 
 

@@ -41,17 +41,26 @@ def write_notice(notice: ToolNotice, *, elapsed_s: float) -> bytes:
     response = tool_pb2.CallToolResponse()
     match notice:
         case ToolProgress():
-            message = response.progress
-            message.progress = notice.progress
-            if notice.total is not None:
-                message.total = notice.total
-            message.message = notice.message
-            fill_duration(message.elapsed_time, elapsed_s)
+            fill_progress(response.progress, notice)
+            fill_duration(response.progress.elapsed_time, elapsed_s)
         case ToolLog():
-            response.log.level = notice.level
-            response.log.logger = notice.logger
-            payloads.encode_payload(response.log.data, notice.data)
+            fill_log(response.log, notice)
     return response.SerializeToString()
+
+
+def fill_progress(message: tool_pb2.ToolProgress, notice: ToolProgress) -> None:
+    """Fills how far a tool is, but not since when."""
+    message.progress = notice.progress
+    if notice.total is not None:
+        message.total = notice.total
+    message.message = notice.message
+
+
+def fill_log(message: tool_pb2.ToolLog, notice: ToolLog) -> None:
+    """Fills what a tool logs."""
+    message.level = notice.level
+    message.logger = notice.logger
+    payloads.encode_payload(message.data, notice.data)
 
 
 def read_call(message: tool_pb2.CallToolRequest | session_pb2.CallTool) -> ToolCall:

@@ -37,6 +37,7 @@ async def test_initialize_begins_a_session_with_an_episode(serve: Serve, path: s
         assert (notified.status, notified.content) == (202, None)
         [session] = served.manager.sessions()
         assert session.under_way
+        assert session.peer == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

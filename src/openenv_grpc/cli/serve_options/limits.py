@@ -27,6 +27,10 @@ class LimitOptions:
         int | None,
         _size("The largest message, binary frame or HTTP body that is taken.  [default: 100M]"),
     ] = None
+    max_json_size: Annotated[
+        int | None,
+        _size("The largest frame of JSON that is taken on a WebSocket.  [default: 16M]"),
+    ] = None
     max_unsent: Annotated[
         int | None,
         _size("Answers past which no more is read of a stream.  [default: 32M]"),
@@ -114,6 +118,7 @@ class LimitOptions:
         return given(
             options,
             max_message_bytes=self.max_message_size,
+            max_json_bytes=self.max_json_size,
             max_unsent_bytes=self.max_unsent,
             max_shared_bytes=0 if self.no_shared_memory else self.max_shared_memory,
             max_operations_per_session=self.max_operations,

@@ -34,6 +34,16 @@ class ProtectionOptions:
             "if it is set]",
         ),
     ] = None
+    agent_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--agent-tokens",
+            envvar="OPENENV_GRPC_AGENT_TOKENS",
+            help="Give agents tokens, each of one session, though trainers have none: /mcp and "
+            "ToolService take nothing else then, and who brings no token is a trainer at the other "
+            "doors. With trainers' tokens agents have theirs anyway.",
+        ),
+    ] = False
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate (PEM).")
     ] = None
@@ -78,6 +88,7 @@ class ProtectionOptions:
             insecure=self.insecure,
             tokens=token.strip() or None if self.token_file is None else None,
             token_file=self.token_file,
+            agent_tokens=self.agent_tokens,
             tls_cert=self.tls_cert,
             tls_key=self.tls_key,
             tls_client_ca=self.tls_client_ca,
