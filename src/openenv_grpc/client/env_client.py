@@ -6,7 +6,7 @@ import asyncio
 import copy
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -359,17 +359,6 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         if self._provider is not None:
             await providers.stop(self._provider)
             self._provider = None
-
-    def __enter__(self) -> NoReturn:
-        """Refuses a plain `with`. Raises `TypeError`."""
-        name = type(self).__name__
-        raise TypeError(
-            f"{name} is used by `async with {name}(...) as client`; without an event loop by "
-            f"`with {name}(...).sync() as client`"
-        )
-
-    def __exit__(self, *_: object) -> None:
-        """Is never reached; a plain `with` asks for it first."""
 
     def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
         """Returns an action as a mapping. A hook for subclasses."""
