@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -26,7 +26,7 @@ REFERENCE = os.environ.get(
 RIVALS = os.environ.get("OPENENV_RIVALS_PYTHON", str(CHECKOUT / ".venv-rivals" / "bin" / "python"))
 START_LIMIT_S = 180
 JOB_LIMIT_S = 300
-STOP_LIMIT_S = 30
+STOP_LIMITS_S = (3, 20)
 SESSIONS = 8192
 
 
@@ -100,13 +100,24 @@ def _running(arguments: list[str], tree: Path) -> Iterator[tuple[subprocess.Pope
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.close()
-            process.terminate()
             try:
-                process.wait(STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            process.stdout.close()
+                _end(process)
+            finally:
+                process.stdout.close()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a process: a server that waits for the episodes of a killed load is told twice."""
+    try:
+        for limit_s in STOP_LIMITS_S:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(limit_s)
+                return
+    finally:
+        if process.poll() is None:  # also where Ctrl-C has ended the waiting
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _line(process: subprocess.Popen[str], limit_s: float) -> str:

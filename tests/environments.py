@@ -6,19 +6,28 @@ import asyncio
 import threading
 from typing import Any, ClassVar
 
+from pydantic import BaseModel
+
 from openenv_grpc.environment import Environment
+from openenv_grpc.errors import ClientAnswerError, ClientCapabilityError
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.tools import (
     CallToolAction,
     CallToolObservation,
+    Elicited,
     ListToolsAction,
     ListToolsObservation,
     Tool,
     ToolOutcome,
+    elicit,
     prompt,
+    report_changed,
     report_log,
     report_progress,
+    report_updated,
     resource,
+    roots,
+    sample,
     tool,
 )
 from openenv_grpc.types import Action, EnvironmentMetadata, Observation, State
@@ -307,6 +316,92 @@ class Toolbox(MCPEnvironment):
     def simulate(self) -> str:
         """Exists in simulations only."""
         return "simulated"
+
+
+class Named(BaseModel):
+    """What `Curious` asks for."""
+
+    name: str
+
+
+def _nothing() -> None:
+    """Does nothing."""
+
+
+class Curious(MCPEnvironment):
+    """Has tools that ask the client of their caller, and counts how often they are called."""
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> Observation:
+        return Observation()
+
+    @tool
+    async def greet_later(self) -> str:
+        """Asks the user for a name."""
+        self.calls += 1
+        return self._greeting(await elicit("Who are you?", Named, key="name"))
+
+    @tool
+    def greet(self) -> str:
+        """Asks the user for a name, and blocks meanwhile."""
+        self.calls += 1
+        return self._greeting(elicit("Who are you?", Named, key="name").wait())
+
+    @tool
+    def greet_twice(self) -> str:
+        """Asks the user twice, one after the other."""
+        first = elicit("Who are you?", Named, key="first").wait()
+        second = elicit("And who are you?", Named, key="second").wait()
+        return f"{self._greeting(first)} {self._greeting(second)}"
+
+    @tool
+    async def ask_all(self) -> str:
+        """Asks user, model and client at once."""
+        name, said, found = elicit("Who are you?", Named), sample("Hi", max_tokens=5), roots()
+        return f"{(await said).text}, {self._greeting(await name)}: {(await found)[0].uri}"
+
+    @tool
+    async def impatient(self) -> str:
+        """Asks the user, who has no time to answer."""
+        return self._greeting(await elicit("Quick, who are you?", Named, timeout_s=0.05))
+
+    @tool
+    def modest(self) -> str:
+        """Asks the user, and makes do without."""
+        try:
+            return self._greeting(elicit("Who are you?", Named).wait())
+        except ClientCapabilityError:
+            return "hello, whoever you are"
+        except ClientAnswerError as error:
+            return f"nobody answers: {error}"
+
+    @tool
+    def count(self) -> int:
+        """Tells how often the user was asked for a name."""
+        return self.calls
+
+    @tool
+    def learn(self) -> str:
+        """Makes another tool, and tells of all that changed."""
+        self.tool(name="learned")(_nothing)
+        report_changed("prompts")
+        report_updated("curious://calls")
+        return "learned"
+
+    @prompt
+    async def letter(self) -> str:
+        """A letter to the user, who is asked for a name."""
+        return f"Dear {(await elicit('Who are you?', Named)).content.name}"
+
+    def _greeting(self, answer: Elicited[Named]) -> str:
+        return answer.action if answer.content is None else f"hello {answer.content.name}"
 
 
 class Library(MCPEnvironment):

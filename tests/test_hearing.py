@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any, ClassVar
 
 import pytest
 
 from openenv_grpc.engine import EngineSettings
-from openenv_grpc.hearing import MAX_WAITING, Hearing, hear
+from openenv_grpc.errors import ClientCapabilityError
+from openenv_grpc.hearing import MAX_WAITING, Asked, Hearing, Interview, Withdrawn, converse, hear
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.operations import Kind, Reply
 from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress, report_progress, tool
 from openenv_grpc.types import Observation
 from tests.engine.talking import Caller, opened
-from tests.environments import Library
+from tests.environments import Curious, Library, Named
 from tests.mcp_packages import SERVERS, context_class
 
 STEPS = [
@@ -112,10 +114,164 @@ async def test_leaving_early_cancels_the_operation() -> None:
 
 
 async def test_of_many_notices_the_latest_are_kept() -> None:
-    hearing = Hearing()
+    hearing = Hearing[ToolNotice]()
     for number in range(MAX_WAITING + 5):
         hearing.tell(ToolProgress(progress=number))
     hearing.answer(Reply(None, b""))  # type: ignore[arg-type]
     told = [each async for each in hearing.heard()]
     assert len(told) == MAX_WAITING + 1
     assert told[0] == ToolProgress(progress=5)
+
+
+ANSWERS = {
+    "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Hello"},
+        "model": "small",
+    },
+    "roots/list": {"roots": [{"uri": "file:///work"}]},
+}
+ALL = frozenset({"elicitation", "sampling", "roots"})
+
+
+async def conversed(caller: Caller, name: str, interview: Interview) -> tuple[list[list[str]], Any]:
+    """Answers all that a tool asks; returns what it asked at a time, and its reply."""
+    operation = caller.operation(Kind.CALL_TOOL, (name, {}))
+    asked: list[list[str]] = []
+    async with (
+        asyncio.timeout(30),
+        aclosing(converse(caller.session, operation, interview)) as telling,
+    ):
+        async for told in telling:
+            if isinstance(told, Reply):
+                return asked, told
+            assert isinstance(told, Asked)
+            asked.append([question.key for question in told.questions])
+            for question in told.questions:
+                question.answer(ANSWERS[question.method])
+    raise AssertionError("there was no reply")
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize(
+    ("name", "keys", "text"),
+    [
+        ("greet", [["name"]], "hello Ada"),
+        ("greet_later", [["name"]], "hello Ada"),
+        ("greet_twice", [["first"], ["second"]], "hello Ada hello Ada"),
+        (
+            "ask_all",
+            [["elicitation", "sampling", "roots"]],
+            "Hello, hello Ada: file:///work",
+        ),
+    ],
+)
+async def test_a_tool_gets_the_answers_to_what_it_asks(
+    name: str, keys: list[list[str]], text: str, isolation: str
+) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with opened(Curious, isolation=isolation, settings=settings) as caller:
+        for _ in range(2):
+            asked, reply = await conversed(caller, name, Interview(ALL))
+            assert asked == keys
+            assert json.loads(reply.content)["text"] == text
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize("make_server", SERVERS.values(), ids=SERVERS.keys())
+async def test_a_tool_of_an_mcp_server_gets_the_answers_to_what_it_asks(make_server: Any) -> None:
+    server = make_server({})
+
+    class Served(MCPEnvironment):
+        def __init__(self) -> None:
+            super().__init__(mcp_server=server)
+
+        def reset(self, **kwargs: Any) -> Observation:
+            return Observation()
+
+    async def greet(ctx: Any) -> str:
+        return f"hello {(await ctx.elicit('Who are you?', Named)).data.name}"
+
+    greet.__annotations__["ctx"] = context_class(server)
+    server.tool(name="greet")(greet)
+    async with opened(Served) as caller:
+        for _ in range(2):
+            asked, reply = await conversed(caller, "greet", Interview(ALL))
+            assert asked == [["elicitation"]]
+            assert json.loads(reply.content)["text"] == "hello Ada"
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_tool_that_waits_no_longer_leaves_the_session_usable(isolation: str) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with opened(Curious, isolation=isolation, settings=settings) as caller:
+        operation = caller.operation(Kind.CALL_TOOL, ("impatient", {}))
+        conversation = converse(caller.session, operation, Interview(ALL))
+        async with asyncio.timeout(30), aclosing(conversation) as telling:
+            asked, *withdrawn, reply = [told async for told in telling]
+        assert isinstance(reply, Reply)
+        assert b"did not answer" in reply.content
+        assert isinstance(asked, Asked)
+        here = isolation == "thread"
+        assert withdrawn == ([Withdrawn(asked.questions[0])] if here else [])
+        asked.questions[0].answer(ANSWERS["elicitation/create"])
+        _, reply = await conversed(caller, "greet", Interview(ALL))
+        assert b"hello Ada" in reply.content
+
+
+async def test_who_hangs_up_ends_the_waiting_of_a_tool_that_blocks() -> None:
+    async with opened(Curious) as caller:
+        interview = Interview(ALL)
+        operation = caller.operation(Kind.CALL_TOOL, ("modest", {}))
+        async with (
+            asyncio.timeout(30),
+            aclosing(converse(caller.session, operation, interview)) as telling,
+        ):
+            assert isinstance(await anext(telling), Asked)
+            interview.hang_up("the client is gone")
+            reply = await anext(telling)
+        assert isinstance(reply, Reply)
+        assert b"nobody answers: the client is gone" in reply.content
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_closing_the_session_does_not_wait_for_an_answer(isolation: str) -> None:
+    settings = EngineSettings(process_pool_size=0)
+    async with (
+        opened(Curious, isolation=isolation, settings=settings) as caller,
+        asyncio.timeout(60),
+    ):
+        operation = caller.operation(Kind.CALL_TOOL, ("modest", {}))
+        conversation = converse(caller.session, operation, Interview(ALL))
+        async with aclosing(conversation) as telling:
+            assert isinstance(await anext(telling), Asked)
+            closing = asyncio.create_task(caller.close())
+            reply = await anext(telling)
+            assert isinstance(reply, Reply)
+            assert b"the session is being closed" in reply.content
+            await closing
+
+
+async def test_leaving_the_conversation_frees_the_thread_that_waits() -> None:
+    async with opened(Curious) as caller, asyncio.timeout(30):
+        operation = caller.operation(Kind.CALL_TOOL, ("greet", {}))
+        async with aclosing(converse(caller.session, operation, Interview(ALL))) as telling:
+            assert isinstance(await anext(telling), Asked)
+        assert (await caller.do(Kind.CALL_TOOL, ("count", {})))["text"] == "1"
+
+
+async def test_a_tool_whose_caller_has_no_client_is_refused_and_may_make_do() -> None:
+    async with opened(Curious) as caller:
+        with pytest.raises(ClientCapabilityError, match="elicitation") as refused:
+            await caller.do(Kind.CALL_TOOL, ("greet", {}))
+        assert refused.value.metadata == {"capability": "elicitation"}
+        modest = await caller.do(Kind.CALL_TOOL, ("modest", {}))
+        assert modest["text"] == "hello, whoever you are"
+
+
+async def test_an_environment_on_the_event_loop_cannot_ask() -> None:
+    async with opened(Curious, isolation="inline") as caller:
+        asked, reply = await conversed(caller, "greet_later", Interview(ALL))
+        assert asked == []
+        assert b"cannot ask" in reply.content

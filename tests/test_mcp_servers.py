@@ -5,16 +5,21 @@ Other versions are tried in the environment of the reference, by the same file.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from openenv_grpc.errors import InvalidArgumentsError, ToolNotFoundError
-from openenv_grpc.mcp_servers import open_session
-from tests.mcp_packages import SERVERS, fastmcp_server, major
+from openenv_grpc.errors import ClientCapabilityError, InvalidArgumentsError, ToolNotFoundError
+from openenv_grpc.mcp_servers import ServerSession, open_session
+from openenv_grpc.tools.asking import asking
+from tests.mcp_packages import SERVERS, context_class, fastmcp_server, major
+from tests.tools.test_asking import Answering
 
 MakeServer = Callable[..., Any]
 
@@ -192,3 +197,73 @@ def low_level_server() -> Any:
 def test_anything_else_is_refused(server: object) -> None:
     with pytest.raises(TypeError, match="has to be a server of the package `mcp` or `fastmcp`"):
         open_session(server)
+
+
+class Order(BaseModel):
+    amount: int
+
+
+OFFERED = {
+    "elicitation/create": {"action": "accept", "content": {"amount": 2}},
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Fine tea"},
+        "model": "m",
+    },
+    "roots/list": {"roots": [{"uri": "file:///work"}]},
+}
+
+
+async def ordered(ctx: Any) -> str:
+    """Asks the user."""
+    answer = await ctx.elicit("How many?", Order)
+    return f"{answer.action} {answer.data.amount}"
+
+
+async def rooted(ctx: Any) -> str:
+    """Asks the client."""
+    listed = await (ctx.list_roots() if hasattr(ctx, "list_roots") else ctx.session.list_roots())
+    return str((listed if isinstance(listed, list) else listed.roots)[0].uri)
+
+
+@asynccontextmanager
+async def asking_server(make_server: MakeServer, function: Any) -> AsyncIterator[ServerSession]:
+    server = make_server({})
+    function.__annotations__["ctx"] = context_class(server)
+    server.tool(name="ask")(function)
+    async with open_session(server) as session:
+        yield session
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize(
+    ("function", "told"), [(ordered, "accept 2"), (rooted, "file:///work")], ids=["form", "roots"]
+)
+async def test_a_servers_tool_asks_the_client_of_its_caller(
+    make_server: MakeServer, function: Any, told: str
+) -> None:
+    async with asking_server(make_server, function) as session, asyncio.timeout(30):
+        answer = await asking(Answering(OFFERED), lambda: session.call_tool("ask", {}))
+        assert answer.text() == told
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+async def test_a_servers_tool_whose_caller_has_no_client_is_refused(
+    make_server: MakeServer,
+) -> None:
+    async with asking_server(make_server, ordered) as session, asyncio.timeout(30):
+        with pytest.raises(ClientCapabilityError, match="elicitation"):
+            await session.call_tool("ask", {})
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+async def test_a_servers_tool_that_gets_no_answer_has_failed(make_server: MakeServer) -> None:
+    class Gone(Answering):
+        def ask(self, questions: Any) -> None:
+            for question in questions:
+                question.fail("the client is gone")
+
+    async with asking_server(make_server, ordered) as session, asyncio.timeout(30):
+        answer = await asking(Gone({}), lambda: session.call_tool("ask", {}))
+        assert answer.is_error
+        assert "the client is gone" in answer.text()

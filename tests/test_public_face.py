@@ -11,16 +11,17 @@ import pytest
 import openenv_grpc
 
 FACE = """
-    Action Array Budgets CallToolAction CallToolObservation CompositeTransform ConcurrencyConfig
-    ConcurrencyConfigurationError ConfigurationError DeadlineExceededError Effect EnvClient
+    Action Array Budgets CallToolAction CallToolObservation ClientAnswerError
+    ClientCapabilityError CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError
+    ConfigurationError DeadlineExceededError Effect EnvClient
     Environment EnvironmentDefinition EnvironmentFactoryError EnvironmentFailedError
     EnvironmentMetadata GenericAction GenericEnvClient InvalidActionError ListToolsAction
     ListToolsObservation MCPEnvironment MCPToolClient Media Message ModelTokenizer NullTransform
     Observation OpenEnvError Reason Rubric Server ServerMode SessionCapacityError
     SessionNotFoundError SnapshotProvider State StepResult SyncEnvClient TaskProvider Tool ToolError
     ToolErrorType ToolOutcome Transform UnavailableError VectorEnvClient __version__ create_app
-    create_fastapi_app create_web_interface_app prompt report_log report_progress
-    resource serve tool
+    create_fastapi_app create_web_interface_app elicit prompt report_changed report_log
+    report_progress report_updated resource roots sample serve tool
 """
 
 IMPORTED = "import sys, openenv_grpc; print(*sys.modules, sep=chr(10))"

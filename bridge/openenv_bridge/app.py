@@ -132,6 +132,7 @@ class Bridge:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             stack.push_async_callback(self._sockets.close_all)
+            stack.push_async_callback(mcp_sessions.end_pushes)
             watching = asyncio.create_task(self._watch(leases, mcp_sessions))
             stack.push_async_callback(_cancel, watching)
             await self._listen(runner, stack)

@@ -85,8 +85,10 @@ class Doors:
             return await self._mcp.post(request)
         if request.method == "DELETE" and SESSION_HEADER in request.headers:
             return await self._mcp.delete(request)
+        if request.method == "GET" and SESSION_HEADER in request.headers:
+            return await self._mcp.get(request)
         if request.method != "GET" or not wants_websocket(request):
-            # There is nothing to push outside of the responses to calls.
+            # Whoever has no session has nothing to be told outside of the responses to calls.
             raise web.HTTPMethodNotAllowed(request.method, ["POST", "DELETE"])
         environment = requested(self._host, request)
         principal = self._access.admit(Area.TOOLS, token_of(request))

@@ -256,11 +256,15 @@ def _of_foreign(value: Any) -> NDArray[Any]:
         raise _malformed(f"{type(value).__name__} is no array: {error}") from None
 
 
-def view(data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
+def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
     import numpy
 
-    return numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
+    array = numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
+    if not array.flags.aligned:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 @functools.cache

@@ -56,6 +56,7 @@ class Reason(_NamedNumber):
     INTERNAL = 34
     MISSING_DEPENDENCY = 35
     RESOURCE_NOT_FOUND = 36
+    CLIENT_CAPABILITY_MISSING = 37
 
 
 class Effect(_NamedNumber):
@@ -323,6 +324,16 @@ class ResourceNotFoundError(OpenEnvError):
     """The environment has no resource of that URI."""
 
     reason = Reason.RESOURCE_NOT_FOUND
+
+
+class ClientCapabilityError(OpenEnvError):
+    """A tool asks for what its caller's client does not offer; `capability` says for what."""
+
+    reason = Reason.CLIENT_CAPABILITY_MISSING
+
+
+class ClientAnswerError(RuntimeError):
+    """A client that a tool asked gave no answer, or none that fits. Raised within the tool."""
 
 
 class ConfigurationError(ValueError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
+from openenv_grpc.mcp_models import Answers, Asked, dump, major_version
 from openenv_grpc.types import JsonValue
 
 HearsProgress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -50,17 +50,20 @@ class ServerClient(Protocol):
         ...
 
 
-def connect(server: object, hears_logs: HearsLogs) -> AbstractAsyncContextManager[ServerClient]:
-    """Connects to a server of either package.
+def connect(
+    server: object, hears_logs: HearsLogs, answers: Answers
+) -> AbstractAsyncContextManager[ServerClient]:
+    """Connects to a server of either package, by a client that can be asked for all.
 
     Raises:
         TypeError: it is no such server.
     """
     packages = {base.__module__.partition(".")[0] for base in type(server).__mro__}
     if "fastmcp" in packages:
-        return _fastmcp(server, hears_logs)
+        return _fastmcp(server, hears_logs, answers)
     if "mcp" in packages:
-        return _mcp2(server, hears_logs) if _major("mcp") >= 2 else _mcp1(server, hears_logs)
+        connected = _mcp2 if major_version("mcp") >= 2 else _mcp1
+        return connected(server, hears_logs, answers)
     raise TypeError(
         f"mcp_server is {type(server).__name__}; it has to be a server of the package `mcp` or "
         "`fastmcp`"
@@ -145,36 +148,40 @@ async def _pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def _fastmcp(server: object, hears_logs: HearsLogs) -> AsyncIterator[ServerClient]:
+async def _fastmcp(
+    server: object, hears_logs: HearsLogs, answers: Answers
+) -> AsyncIterator[ServerClient]:
     package = importlib.import_module("fastmcp")
+    asked = Asked(answers)
     # The stateless protocol of 2026-07-28 would forget what a tool keeps in its session.
-    options = {"mode": "legacy"} if _major("fastmcp") >= 4 else {}
-    async with package.Client(server, log_handler=hears_logs, **options) as client:
+    options = {"mode": "legacy"} if major_version("fastmcp") >= 4 else {}
+    async with package.Client(
+        server,
+        log_handler=hears_logs,
+        elicitation_handler=asked.elicit_of_fastmcp,
+        sampling_handler=asked.sample_of_fastmcp,
+        roots=lambda context: asked.roots_of_fastmcp(context),  # fastmcp 3 takes no methods
+        **options,
+    ) as client:
         yield FastMCPClient(client)
 
 
 @asynccontextmanager
-async def _mcp2(server: object, hears_logs: HearsLogs) -> AsyncIterator[ServerClient]:
+async def _mcp2(
+    server: object, hears_logs: HearsLogs, answers: Answers
+) -> AsyncIterator[ServerClient]:
     package = importlib.import_module("mcp")
-    async with package.Client(server, mode="legacy", logging_callback=hears_logs) as client:
+    callbacks = {"logging_callback": hears_logs, **Asked(answers).callbacks()}
+    async with package.Client(server, mode="legacy", **callbacks) as client:
         yield _MCPClient(client)
 
 
 @asynccontextmanager
-async def _mcp1(server: object, hears_logs: HearsLogs) -> AsyncIterator[ServerClient]:
+async def _mcp1(
+    server: object, hears_logs: HearsLogs, answers: Answers
+) -> AsyncIterator[ServerClient]:
     memory = importlib.import_module("mcp.shared.memory")
     connected = memory.create_connected_server_and_client_session
-    async with connected(server, logging_callback=hears_logs) as client:
+    callbacks = {"logging_callback": hears_logs, **Asked(answers).callbacks()}
+    async with connected(server, **callbacks) as client:
         yield _MCPClient(client)
-
-
-def _major(package: str) -> int:
-    return int(importlib.metadata.version(package).partition(".")[0])
-
-
-def dump(model: Any) -> dict[str, JsonValue]:
-    """Writes one of their models as MCP does: both majors of the packages agree there."""
-    if isinstance(model, dict):
-        return model
-    dumped: dict[str, JsonValue] = model.model_dump(mode="json", by_alias=True)
-    return dumped

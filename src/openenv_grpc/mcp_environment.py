@@ -16,6 +16,7 @@ from typing_extensions import TypeVar as TypeVarWithDefault
 from openenv_grpc.code_mode import Callables, CodeLimits, run_code
 from openenv_grpc.environment import Environment
 from openenv_grpc.errors import (
+    ClientCapabilityError,
     DeadlineExceededError,
     Effect,
     InvalidActionError,
@@ -41,6 +42,7 @@ from openenv_grpc.tools import (
     ToolFunction,
     ToolInfo,
 )
+from openenv_grpc.tools.changes import report_changed
 from openenv_grpc.tools.functions import ToolMode
 from openenv_grpc.tools.toolbox import Toolbox, check_name
 from openenv_grpc.transforms import Transform
@@ -59,6 +61,7 @@ _ERROR_TYPES: dict[type[OpenEnvError], ToolErrorType] = {
     ToolNotFoundError: ToolErrorType.TOOL_NOT_FOUND,
     InvalidArgumentsError: ToolErrorType.INVALID_ARGS,
     DeadlineExceededError: ToolErrorType.TIMEOUT,
+    ClientCapabilityError: ToolErrorType.EXECUTION_ERROR,
 }
 
 
@@ -118,6 +121,7 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
         def register(function: FunctionT) -> FunctionT:
             made = ToolFunction(function, name=name, description=description, mode=mode)
             self._tools.add(made.bound(function))
+            report_changed("tools")
             return function
 
         return register
@@ -141,6 +145,7 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
             ToolNotFoundError: there is no such tool, or not in the server's mode.
             InvalidArgumentsError: the arguments do not fit.
             DeadlineExceededError: `timeout_s` passed.
+            ClientCapabilityError: it asks for what its caller's client does not offer.
         """
         if self.mcp_server is not None and not self._hides(name):
             return self._loop.run(_within(self._call_served(name, arguments), name, timeout_s))
@@ -267,7 +272,7 @@ class MCPEnvironment(Environment[ActT, ObsT, StateT], Generic[ActT, ObsT, StateT
         limit_s = MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s
         try:
             answer = self.call_tool(action.tool_name, action.arguments, limit_s)
-        except (ToolNotFoundError, InvalidArgumentsError, DeadlineExceededError) as error:
+        except tuple(_ERROR_TYPES) as error:
             failed = ToolError(error_type=_ERROR_TYPES[type(error)], message=error.message)
             return CallToolObservation(tool_name=action.tool_name, error=failed)
         if answer.is_error:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
-from openenv_grpc.errors import InvalidArgumentsError, ToolNotFoundError, Violation
-from openenv_grpc.mcp_clients import ServerClient, connect, dump
+from openenv_grpc.errors import (
+    ClientAnswerError,
+    ClientCapabilityError,
+    InvalidArgumentsError,
+    ToolNotFoundError,
+    Violation,
+)
+from openenv_grpc.mcp_clients import ServerClient, connect
+from openenv_grpc.mcp_models import dump
 from openenv_grpc.tools import (
     PromptAnswer,
     PromptArgument,
@@ -22,6 +29,7 @@ from openenv_grpc.tools import (
     ToolProgress,
 )
 from openenv_grpc.tools.answers import failure
+from openenv_grpc.tools.asking import ANSWER_TIMEOUT_S, CAPABILITIES, Desk, Question, desk
 from openenv_grpc.tools.library import no_such_prompt, no_such_resource
 from openenv_grpc.tools.notices import LOG_LEVELS, LogLevel, Tell, listener
 from openenv_grpc.types import JsonValue
@@ -39,9 +47,9 @@ _ARGUMENTS_MISSING = re.compile(r"Missing required arguments: .+")
 class ServerSession:
     """One client's session with a server that runs in this process."""
 
-    def __init__(self, client: ServerClient, logs: Logs | None = None) -> None:
+    def __init__(self, client: ServerClient, caller: Caller | None = None) -> None:
         self._client = client
-        self._logs = logs or Logs()
+        self._caller = caller or Caller()
         self._known: dict[str, ToolInfo] = {}
 
     async def list_tools(self) -> list[ToolInfo]:
@@ -56,21 +64,21 @@ class ServerSession:
         Raises:
             ToolNotFoundError: the server has no such tool.
             InvalidArgumentsError: the arguments do not fit.
+            ClientCapabilityError: it asks for what its caller's client does not offer.
         """
         if name not in self._known:
             await self.list_tools()
         if name not in self._known:
             raise ToolNotFoundError(f"Unknown tool: {name!r}")
-        tell = listener()
-        hears = None if tell is None else _progress_teller(tell)
-        self._logs.tell = tell
-        try:
-            result = await self._client.call_tool(name, dict(arguments), hears)
-        except Exception as error:  # a server may fail in any way
-            return failure(f"Error calling tool {name!r}: {error}")
-        finally:
-            self._logs.tell = None
-        answer = _answer(result, self._known[name])
+        with self._caller.calling() as tell:
+            hears = None if tell is None else _progress_teller(tell)
+            try:
+                result = await self._client.call_tool(name, dict(arguments), hears)
+                answer = _answer(result, self._known[name])
+            except Exception as error:  # a server may fail in any way
+                answer = failure(f"Error calling tool {name!r}: {error}")
+        if answer.is_error and self._caller.refused is not None:
+            raise self._caller.refused
         if answer.is_error and _REFUSED.match(answer.text()):
             raise _invalid_arguments(name, answer.text())
         return answer
@@ -130,17 +138,49 @@ class ServerSession:
         )
 
 
-class Logs:
-    """Hands on what a server logs to who listens to the tool that runs."""
+class Caller:
+    """Who calls the tool of a server that runs: hears its logs, and is asked what it asks."""
 
     def __init__(self) -> None:
-        self.tell: Tell | None = None
+        self._tell: Tell | None = None
+        self._desk: Desk | None = None
+        self.refused: ClientCapabilityError | None = None
+        """Set if the tool asked for what the caller's client does not offer."""
 
-    async def take(self, message: Any) -> None:
+    @contextmanager
+    def calling(self) -> Iterator[Tell | None]:
+        """Has the tool that is called reach who calls it; gives who hears, if anybody does."""
+        self._tell, self._desk, self.refused = listener(), desk(), None
+        try:
+            yield self._tell
+        finally:
+            self._tell = self._desk = None
+
+    async def take_log(self, message: Any) -> None:
         """Takes what the server logs, when nobody listens too."""
-        if self.tell is not None:
+        if self._tell is not None:
             level: LogLevel = message.level if message.level in LOG_LEVELS else "info"
-            self.tell(ToolLog(level=level, data=message.data, logger=message.logger or ""))
+            self._tell(ToolLog(level=level, data=message.data, logger=message.logger or ""))
+
+    async def answer(self, method: str, params: dict[str, JsonValue]) -> JsonValue:
+        """Asks the caller's client what the server asks.
+
+        Raises:
+            ClientCapabilityError, ClientAnswerError.
+        """
+        if params.get("mode") == "url":
+            raise ClientAnswerError("no client is asked to open pages; ask by a form")
+        at = self._desk or desk()
+        try:
+            asked = at.put(CAPABILITIES[method], params, "")
+        except ClientCapabilityError as error:
+            self.refused = error
+            raise
+        return await Question(at, asked, _same, ANSWER_TIMEOUT_S)
+
+
+def _same(result: JsonValue) -> JsonValue:
+    return result
 
 
 def _progress_teller(tell: Tell) -> Any:
@@ -156,16 +196,16 @@ def open_session(server: object) -> AbstractAsyncContextManager[ServerSession]:
     Raises:
         TypeError: it is no such server.
     """
-    logs = Logs()
-    return _session(connect(server, logs.take), logs)
+    caller = Caller()
+    return _session(connect(server, caller.take_log, caller.answer), caller)
 
 
 @asynccontextmanager
 async def _session(
-    connected: AbstractAsyncContextManager[ServerClient], logs: Logs
+    connected: AbstractAsyncContextManager[ServerClient], caller: Caller
 ) -> AsyncIterator[ServerSession]:
     async with connected as client:
-        yield ServerSession(client, logs)
+        yield ServerSession(client, caller)
 
 
 def _tool_info(fields: dict[str, JsonValue]) -> ToolInfo:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import (
+    Client,
     PromptAnswer,
     PromptInfo,
     ResourceList,
@@ -18,6 +19,7 @@ from openenv_grpc.tools import (
     ToolInfo,
     ToolNotice,
 )
+from openenv_grpc.tools.changes import TellChange
 from openenv_grpc.types import EnvironmentMetadata, JsonValue
 
 
@@ -78,6 +80,10 @@ class Operation:
     """The span that this is below, as its client says; from its arrival on, the server's."""
     listener: Listener | None = None
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
+    client: Client | None = None
+    """Whom the tool may ask, where there is a listener; `None` for nobody."""
+    changes: TellChange | None = None
+    """Is told what changes meanwhile. The session sets it while somebody follows."""
 
     def tell(self, notice: ToolNotice) -> None:
         """Tells whoever listens now, from any thread."""

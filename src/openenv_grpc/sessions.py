@@ -18,7 +18,7 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation, Reply, ToolCall
-from openenv_grpc.tools import ToolAnswer
+from openenv_grpc.tools import Change, ToolAnswer
 from openenv_grpc.types import EnvironmentMetadata
 
 
@@ -92,6 +92,22 @@ class Watch:
     """Gets what the codec wrote, on the event loop, after the caller has got the answer."""
 
 
+class Follower(Protocol):
+    """Follows what is done in a session, whoever asks for it. Called on the event loop."""
+
+    def changed(self, change: Change, operation: Operation) -> None:
+        """Takes what the environment tells of itself while an operation is done."""
+        ...
+
+    def acted(self, operation: Operation) -> None:
+        """Notes that a reset, a step or a tool call has been done, after its answer."""
+        ...
+
+    def ended(self) -> None:
+        """Notes that the session has ended, the last that is told."""
+        ...
+
+
 class SessionPort(Protocol):
     """One instance of an environment."""
 
@@ -131,6 +147,10 @@ class SessionPort(Protocol):
 
     def under_way(self) -> list[UnderWay]:
         """Lists its numbered operations, oldest first; none while it waits for a slot."""
+        ...
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tells a follower of what is asked from now on; returns what ends that."""
         ...
 
     def info(self) -> SessionInfo:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import mcp
+import mcp_types
 import pytest
 
-from openenv_grpc import Server
+from openenv_grpc import GenericEnvClient, Server
 from openenv_grpc.errors import SessionClosedError
 from tests.environments import Countdown
 
@@ -51,8 +52,13 @@ class Process:
         self.send(method, 1, **params)
         return await self.receive()
 
-    async def initialize(self) -> Any:
-        return await self.ask("initialize", protocolVersion="2025-11-25", capabilities={})
+    def answer(self, call_id: Any, result: Any) -> None:
+        message = {"jsonrpc": "2.0", "id": call_id, "result": result}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def initialize(self, **capabilities: Any) -> Any:
+        return await self.ask("initialize", protocolVersion="2025-11-25", capabilities=capabilities)
 
     async def end(self) -> int:
         assert self.process.stdin is not None
@@ -225,9 +231,72 @@ async def test_a_server_that_cannot_be_reached_is_told(start: Start) -> None:
         assert "cannot be reached" in (await client.initialize())["error"]["message"]
 
 
+async def test_a_server_that_has_mcp_for_agents_tokens_alone_is_told(start: Start) -> None:
+    async with (
+        Server(COUNTDOWN, grpc_port=0, http_port=0, agent_tokens=True) as server,
+        start(f"grpc://{server.grpc_address}") as client,
+    ):
+        assert client.process.stderr is not None
+        assert b"--token-file" in await client.process.stderr.readline()
+        assert await client.end() == 2
+
+
+async def test_an_agents_token_is_enough_for_its_session(start: Start, tmp_path: Path) -> None:
+    async with (
+        Server(COUNTDOWN, grpc_port=0, http_port=0, agent_tokens=True) as server,
+        GenericEnvClient(f"grpc://{server.grpc_address}") as trainer,
+    ):
+        await trainer.reset()
+        token = tmp_path / "token"
+        token.write_text((await trainer.agent_access()).token, encoding="utf-8")
+        async with start(f"http://{server.http_address}", "--token-file", str(token)) as client:
+            await client.initialize()
+            called = await client.ask("tools/call", name="act", arguments={"by": 2})
+            assert called["result"]["structuredContent"]["left"] == 1
+        assert (await trainer.state())["step_count"] == 1
+
+
 async def test_an_environment_that_is_not_there_is_one_line(start: Start) -> None:
     async with start("no_such_env") as client:
         assert client.process.stderr is not None
         line = await client.process.stderr.readline()
         assert line.startswith(b"openenv-grpc: ")
         assert await client.end() == 2
+
+
+async def test_a_tool_asks_the_client_and_its_answer_comes_back(start: Start) -> None:
+    async with start("tests.environments:Curious") as process:
+        await process.initialize(elicitation={})
+        process.send("tools/call", 7, name="greet", arguments={})
+        asked = await process.receive()
+        assert asked["method"] == "elicitation/create"
+        process.answer(asked["id"], {"action": "accept", "content": {"name": "Ada"}})
+        told = await process.receive()
+        assert (told["id"], told["result"]["content"][0]["text"]) == (7, "hello Ada")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_clients_answer_what_tools_ask(mode: Any) -> None:
+    async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    program, *arguments = command("tests.environments:Curious")
+    server = mcp.StdioServerParameters(
+        command=program, args=arguments, env=dict(os.environ), cwd=CHECKOUT
+    )
+    async with (
+        asyncio.timeout(60),
+        mcp.Client(server, mode=mode, elicitation_callback=answer) as client,
+    ):
+        told = await client.call_tool("greet_twice", {})
+        assert told.content[0].text == "hello Ada hello Ada"
+
+
+async def test_what_is_told_between_calls_is_handed_on(start: Start) -> None:
+    async with start("tests.environments:Curious") as process, asyncio.timeout(60):
+        await process.initialize()
+        told: set[str] = set()
+        while "notifications/tools/list_changed" not in told:  # it may not be listened to yet
+            process.send("tools/call", 1, name="learn", arguments={})
+            while "id" not in (message := await process.receive()):
+                told.add(message["method"])

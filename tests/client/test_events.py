@@ -12,7 +12,7 @@ import pytest
 
 from openenv_bridge import Bridge
 from openenv_grpc import GenericEnvClient, MCPToolClient
-from openenv_grpc.client import Draining, Event, Progress, SessionLost, ToolCalled
+from openenv_grpc.client import Draining, Event, Progress, SessionLost, ToolCalled, connection
 from openenv_grpc.client.events import MAX_KEPT, EventLog
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import (
@@ -29,6 +29,7 @@ from openenv_grpc.v1 import session_pb2
 from tests.client.conftest import TOOLS, TURNS
 from tests.client.environments import Gate
 from tests.client.peers import ConnectPeer, serve_socket
+from tests.client.test_moving import until_moved
 from tests.environments import Library
 
 LIMIT_S = 20
@@ -258,6 +259,47 @@ async def test_what_the_server_tells_again_after_a_cut_connection(served: Served
         called = await anext(client.events())
         assert isinstance(called, ToolCalled)
         assert called.data == 4
+
+
+async def test_what_is_told_of_a_session_that_has_moved(
+    url: str, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LARGE_BYTES", 1)  # so that anything has it move
+    async with (
+        GenericEnvClient(url, environment="ToolEnvironment", events=True) as trainer,
+        GenericEnvClient(url, environment="ToolEnvironment"),
+    ):
+        events, access = trainer.events(), await trainer.agent_access()
+        await trainer.state()
+        await until_moved()
+        for number in range(3):
+            await _call_by_mcp(served, access.session_id, "add", {"a": number, "b": 1})
+            called = await anext(events)
+            assert isinstance(called, ToolCalled)
+            assert called.data == number + 1
+            await trainer.state()
+        assert await trainer.agent_access() == access
+        served.host.end_session(access.session_id, SessionClosedError("enough"))
+        lost = await anext(events)
+        assert isinstance(lost, SessionLost)
+        assert lost.error.message.startswith("enough")
+
+
+async def test_a_step_after_a_move_tells_its_progress(
+    url: str, served: Served, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LARGE_BYTES", 1)
+    told = asyncio.Event()
+    async with (
+        GenericEnvClient(url, on_progress=lambda _: told.set()) as client,
+        GenericEnvClient(url),
+    ):
+        await client.step({})
+        await until_moved()
+        step = asyncio.create_task(client.step({"op": "wait", "text": gate.name}))
+        await told.wait()
+        gate.opened.set()
+        assert (await step).observation["turn"] == 2
 
 
 async def test_only_the_latest_events_are_kept(caplog: pytest.LogCaptureFixture) -> None:

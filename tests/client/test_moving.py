@@ -8,10 +8,17 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import numpy
 import pytest
 from aiohttp import web
 
-from openenv_grpc.client import GenericEnvClient, connections, crossing, moving
+from openenv_grpc.client import (
+    GenericEnvClient,
+    VectorEnvClient,
+    connections,
+    crossing,
+    moving,
+)
 from openenv_grpc.errors import SessionTakenOverError
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.client.peers import ConnectPeer
@@ -92,6 +99,19 @@ async def two_sessions(
         await other.step(SMALL)
         peer.came.clear()
         yield one, other
+
+
+async def moves_over() -> None:
+    """Waits until no session is about to move any more."""
+    moves = {task for task in asyncio.all_tasks() if task.get_name() == "openenv-grpc moving"}
+    if moves:
+        await asyncio.wait(moves)
+
+
+async def until_moved() -> None:
+    """Waits until a session has moved, whose outcome was large just now."""
+    await moves_over()
+    assert "openenv-grpc large" in [thread.name for thread in threading.enumerate()]
 
 
 def is_attach(operation: session_pb2.Operation) -> bool:
@@ -222,16 +242,9 @@ async def test_a_server_without_room_for_a_second_connection_is_asked_once(
         for _ in range(3):
             assert (await one.step(LARGE)).observation == LARGE
             assert (await other.step(LARGE)).observation == LARGE
-            await tasks_named("moving")
+            await moves_over()
     assert caplog.text.count("no second connection for large outcomes") == 1
     assert {socket for socket, _, _ in peer.came} == {1}
-
-
-async def tasks_named(what: str) -> None:
-    """Waits for the end of tasks of the client."""
-    found = {task for task in asyncio.all_tasks() if task.get_name() == f"openenv-grpc {what}"}
-    if found:
-        await asyncio.wait(found)
 
 
 async def test_it_tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +254,7 @@ async def test_it_tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     peer.most_sockets = 1
     async with two_sessions(peer) as (large, _):
         await large.step(LARGE)
-        await tasks_named("moving")
+        await moves_over()
         peer.most_sockets = 2
         await large.step(LARGE)
         await peer.until_came((2, 1, "attach"))
@@ -332,3 +345,20 @@ async def test_closing_while_it_moves_ends_the_session_and_both_connections(
     await peer.until(lambda: peer.ended == 2)
     names = [task.get_name() for task in asyncio.all_tasks()]
     assert [name for name in names if name.startswith("openenv-grpc")] == []
+
+
+async def test_large_arrays_arrive_whole_for_one_and_for_many(url: str) -> None:
+    frame = numpy.ones(100_000, dtype=bool)
+    look = {"op": "look", "frame": frame}
+    async with (
+        GenericEnvClient(url, environment="TurnEnvironment") as client,
+        VectorEnvClient(url, 2, environment="TurnEnvironment") as envs,
+        asyncio.timeout(30),
+    ):
+        await envs.reset()
+        for _ in range(3):
+            seen = (await client.step(look)).observation
+            numpy.testing.assert_array_equal(seen["frame"], 2 * frame)
+            numpy.testing.assert_array_equal(seen["frames"][0], frame)
+            batch = (await envs.step([look, look])).observations
+            numpy.testing.assert_array_equal(batch["frame"], numpy.stack([2 * frame, 2 * frame]))

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Annotated, Any, ClassVar
+import enum
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from openenv_grpc import MCPEnvironment, Observation, prompt, report_log, report_progress, resource
-from openenv_grpc.tools import Media, tool
+from openenv_grpc import (
+    ClientCapabilityError,
+    MCPEnvironment,
+    Observation,
+    elicit,
+    prompt,
+    report_log,
+    report_progress,
+    resource,
+    roots,
+    sample,
+)
+from openenv_grpc.tools import Elicited, Media, tool
+from openenv_grpc.types import JsonValue
 
 PNG = Media(
     base64.b64decode(
@@ -21,6 +34,85 @@ PNG = Media(
 WAV = Media(
     base64.b64decode("UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="), "audio/wav"
 )
+
+
+class Account(BaseModel):
+    """What `test_elicitation` asks for."""
+
+    username: str = Field(description="User's response")
+    email: str = Field(description="User's email address")
+
+
+class Status(enum.StrEnum):
+    """A choice with a default."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PENDING = "pending"
+
+
+class Defaults(BaseModel):
+    """A field of each kind."""
+
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Status = Status.ACTIVE
+    verified: bool = True
+
+
+def _titled(*titles: str) -> list[JsonValue]:
+    return [{"const": f"value{n}", "title": title} for n, title in enumerate(titles, 1)]
+
+
+class Choices(BaseModel):
+    """A choice of each kind. `enumNames` is how titles were written before 2025-11-25."""
+
+    untitledSingle: Literal["option1", "option2", "option3"]  # noqa: N815  # the tool's names
+    titledSingle: str = Field(  # noqa: N815
+        json_schema_extra={"oneOf": _titled("First Option", "Second Option", "Third Option")}
+    )
+    legacyEnum: str = Field(  # noqa: N815
+        json_schema_extra={
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        }
+    )
+    untitledMulti: list[Literal["option1", "option2", "option3"]]  # noqa: N815
+    titledMulti: list[str] = Field(  # noqa: N815
+        json_schema_extra={
+            "items": {"anyOf": _titled("First Choice", "Second Choice", "Third Choice")}
+        }
+    )
+
+
+class Named(BaseModel):
+    """Asks for a name."""
+
+    name: str
+
+
+class Colored(BaseModel):
+    """Asks for a colour."""
+
+    color: str
+
+
+class Confirmed(BaseModel):
+    """Asks for a confirmation."""
+
+    ok: bool
+
+
+class Context(BaseModel):
+    """What the prompt asks for."""
+
+    context: str
+
+
+def _told(what: str, answer: Elicited[Any]) -> str:
+    content = None if answer.content is None else answer.content.model_dump_json()
+    return f"{what}: action={answer.action}, content={content}"
 
 
 class Fixtures(MCPEnvironment):
@@ -97,6 +189,97 @@ class Fixtures(MCPEnvironment):
     def test_error_handling(self) -> str:
         """Fails."""
         raise ValueError("This tool intentionally returns an error for testing")
+
+    # Tools that ask the client
+
+    @tool
+    async def test_sampling(self, prompt: str) -> str:
+        """Asks the agent's model."""
+        said = await sample(prompt, max_tokens=100)
+        return f"LLM response: {said.text}"
+
+    @tool
+    async def test_elicitation(self, message: str) -> str:
+        """Asks the agent's user."""
+        return _told("User response", await elicit(message, Account))
+
+    @tool
+    async def test_elicitation_sep1034_defaults(self) -> str:
+        """Asks by a form whose fields have defaults."""
+        return _told("Elicitation completed", await elicit("Please review", Defaults))
+
+    @tool
+    def test_elicitation_sep1330_enums(self) -> str:
+        """Asks by a form of choices, as a tool that blocks."""
+        return _told("Elicitation completed", elicit("Please choose", Choices).wait())
+
+    @tool
+    async def test_streaming_elicitation(self) -> str:
+        """Asks after it has told something."""
+        report_progress(0, 1)
+        return _told("User response", await elicit("What is your name?", Named))
+
+    @tool
+    async def test_missing_capability(self) -> str:
+        """Asks for what a client may not offer."""
+        return (await sample("Hello", max_tokens=10)).text
+
+    @tool
+    async def test_input_required_result_elicitation(self) -> str:
+        """Asks for a name."""
+        answer = await elicit("What is your name?", Named, key="user_name")
+        return f"Hello, {answer.content.name if answer.content else 'stranger'}!"
+
+    @tool
+    def test_input_required_result_sampling(self) -> str:
+        """Asks the agent's model, as a tool that blocks."""
+        asked = sample("What is the capital of France?", max_tokens=100, key="capital_question")
+        return asked.wait().text
+
+    @tool
+    async def test_input_required_result_list_roots(self) -> str:
+        """Asks for the client's roots."""
+        return ", ".join(root.uri for root in await roots(key="client_roots"))
+
+    @tool
+    async def test_input_required_result_request_state(self) -> str:
+        """Asks for a confirmation, and tells that the call has gone on from there."""
+        answer = await elicit("Please confirm", Confirmed, key="confirm")
+        return f"state-ok: {answer.action}"
+
+    @tool
+    async def test_input_required_result_tampered_state(self) -> str:
+        """Asks for a confirmation."""
+        return (await elicit("Please confirm", Confirmed, key="confirm")).action
+
+    @tool
+    async def test_input_required_result_multiple_inputs(self) -> str:
+        """Asks for three things at once."""
+        name = elicit("What is your name?", Named, key="user_name")
+        greeting = sample("Generate a greeting", max_tokens=50, key="greeting")
+        found = roots(key="client_roots")
+        return f"{(await greeting).text} {(await name).action} {len(await found)}"
+
+    @tool
+    async def test_input_required_result_multi_round(self) -> str:
+        """Asks twice."""
+        name = await elicit("Step 1: What is your name?", Named, key="step1")
+        color = await elicit("Step 2: What is your favorite color?", Colored, key="step2")
+        return f"{name.content} {color.content}"
+
+    @tool
+    async def test_input_required_result_capabilities(self) -> str:
+        """Asks the user, or where that is not offered the model."""
+        try:
+            return (await elicit("What is your name?", Named)).action
+        except ClientCapabilityError:
+            return (await sample("Make up a name", max_tokens=10)).text
+
+    @prompt
+    async def test_input_required_result_prompt(self) -> str:
+        """A prompt that asks for its context."""
+        answer = await elicit("What context should the prompt use?", Context, key="user_context")
+        return f"Context: {answer.content.context if answer.content else 'none'}"
 
     @resource(
         "test://static-text",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,17 +16,24 @@ from openenv_grpc.engine.process.frames import (
     FrameKind,
     FrameReader,
     anonymous_file,
+    read_answer,
+    read_change,
     read_error,
     read_notice,
     read_operation,
+    read_questions,
+    write_answer,
+    write_change,
     write_error,
     write_frame,
     write_notice,
     write_operation,
+    write_questions,
 )
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
+from openenv_grpc.hearing import Interview
 from openenv_grpc.operations import Kind, Operation
-from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
+from openenv_grpc.tools import Change, ToolLog, ToolNotice, ToolProgress, ToolQuestion
 from tests.engine.talking import CODEC, JsonCodec
 
 
@@ -102,6 +111,13 @@ def test_an_error_of_an_authors_own_class_crosses_by_its_reason() -> None:
     assert type(read_error(write_error(Own("no task")))) is ERROR_TYPES[Reason.TASK_NOT_FOUND]
 
 
+QUESTION = ToolQuestion(key="where", method="roots/list", params={})
+
+
+def untold(change: Change) -> None:
+    raise AssertionError("nobody is to be told of a change")
+
+
 class Deaf:
     def tell(self, notice: ToolNotice) -> None:
         raise AssertionError("nobody is to be told anything")
@@ -122,7 +138,50 @@ def test_notices_cross(notice: ToolNotice) -> None:
 def test_somebody_listens_on_the_other_side_if_somebody_does_here() -> None:
     operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=Deaf())
     listener = Deaf()
-    assert read_operation(write_operation(operation), listener).listener is listener
+    assert (
+        read_operation(write_operation(operation), listener, Interview, untold).listener is listener
+    )
+
+
+async def test_what_the_client_offers_is_known_on_the_other_side() -> None:
+    asks = Interview(frozenset({"roots"}))
+    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=asks, client=asks)
+    read = read_operation(write_operation(operation), Deaf(), Interview, untold)
+    assert read.client is not None
+    assert read.client.offers == {"roots"}
+
+
+@pytest.mark.parametrize("change", [Change(listed="tools"), Change(uri="shop://stock")])
+def test_changes_cross(change: Change) -> None:
+    assert read_change(write_change(change)) == change
+
+
+def test_who_follows_is_told_on_the_other_side() -> None:
+    operation = Operation(kind=Kind.STEP, codec=CODEC, changes=untold)
+    assert read_operation(write_operation(operation), Deaf(), Interview, untold).changes is untold
+
+
+def test_questions_cross() -> None:
+    [read] = read_questions(write_questions([QUESTION]))
+    assert (read.key, read.method, read.params) == ("where", "roots/list", {})
+    assert not read.answered.done()
+
+
+def test_answers_cross_and_so_does_that_there_is_none() -> None:
+    asked, failed = replace(QUESTION, answered=Future()), replace(QUESTION, answered=Future())
+    asked.answer({"roots": []})
+    failed.fail("gone")
+    assert read_answer(write_answer(asked)) == ("where", {"roots": []}, None)
+    assert read_answer(write_answer(failed)) == ("where", None, "gone")
+
+
+def test_an_answer_that_is_too_large_is_told_of_in_its_place() -> None:
+    asked = replace(QUESTION, answered=Future())
+    asked.answer({"roots": [{"uri": "a" * INLINE_BYTES}]})
+    _, result, error = read_answer(write_answer(asked))
+    assert result is None
+    assert error is not None
+    assert "bytes" in error
 
 
 def test_operations_cross() -> None:
@@ -134,8 +193,9 @@ def test_operations_cross() -> None:
         timeout_s=1.5,
         context="frame 7",
     )
-    read = read_operation(write_operation(operation), Deaf())
+    read = read_operation(write_operation(operation), Deaf(), Interview, untold)
     assert read.listener is None
+    assert read.client is None
     assert isinstance(read.codec, JsonCodec)
     fields = ("kind", "payload", "request_id", "timeout_s", "context")
     assert [getattr(read, name) for name in fields] == [getattr(operation, name) for name in fields]

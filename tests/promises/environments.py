@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from openenv_grpc.environment import Environment
-from openenv_grpc.types import Observation, State
+from openenv_grpc.types import Action, Observation, State
 from tests.exactly_once.counting import Counting, Token
 
 DIARY = "OPENENV_GRPC_TEST_DIARY"
@@ -64,3 +64,27 @@ class Episodic(Counting):
         tally = super().step(action)
         tally.done = tally.steps >= self.LENGTH
         return tally
+
+
+class Look(Action):
+    """Asks for a picture of so many bytes."""
+
+    size: int = 0
+
+
+class Seen(Observation):
+    """The picture, if one was asked for."""
+
+    picture: bytes | None = None
+
+
+class Pictures(Environment[Look, Seen, State]):
+    """Answers with as many bytes as it is asked for."""
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Seen:
+        return Seen()
+
+    def step(self, action: Look, timeout_s: float | None = None) -> Seen:
+        return Seen(picture=bytes(action.size) if action.size else None)

@@ -159,8 +159,7 @@ class McpCodec:
         answering: Answering = operation.context
         if _is_for_the_model(operation, error):
             return tool_error(answering, error.message)
-        uri = error.metadata.get("uri")
-        facts = None if uri is None else {"uri": uri}
+        facts = _facts(error)
         return messages.error(answering.id, _code(error, answering), error.message, facts=facts)
 
 
@@ -182,7 +181,19 @@ def error_code(reply: Reply) -> int | None:
 
 def _is_for_the_model(operation: Operation, error: OpenEnvError) -> bool:
     called = operation.kind is Kind.CALL_TOOL and not error.session_lost
+    if error.reason is Reason.CLIENT_CAPABILITY_MISSING:
+        return called and not operation.context.modern  # which has a code for it
     return called and error.reason in _TOLD_TO_THE_MODEL
+
+
+def _facts(error: OpenEnvError) -> JsonValue:
+    match error.metadata:
+        case {"uri": uri}:
+            return {"uri": uri}
+        case {"capability": capability}:
+            return {"requiredCapabilities": {capability: {}}}
+        case _:
+            return None
 
 
 def _code(error: OpenEnvError, answering: Answering) -> int:
@@ -191,6 +202,8 @@ def _code(error: OpenEnvError, answering: Answering) -> int:
     match error.reason:
         case Reason.RESOURCE_NOT_FOUND if not answering.modern:
             return messages.LEGACY_RESOURCE_NOT_FOUND
+        case Reason.CLIENT_CAPABILITY_MISSING if answering.modern:
+            return messages.MISSING_CAPABILITY
         case (
             Reason.RESOURCE_NOT_FOUND
             | Reason.TOOL_NOT_FOUND

@@ -52,6 +52,10 @@ class McpDialects:
             return await self._legacy.post(request, value, spec, principal)
         return await self._reference.post(request)
 
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Tells a client of the versions that have sessions of changes."""
+        return await self._legacy.get(request, self._access.principal(token_of(request)))
+
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Ends a session of the versions that have them."""
         principal = self._access.admit(Area.TOOLS, token_of(request))

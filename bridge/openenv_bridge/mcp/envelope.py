@@ -15,6 +15,7 @@ from openenv_bridge.mcp.messages import (
     CallId,
     McpError,
 )
+from openenv_bridge.mcp.offers import offers
 from openenv_grpc.tools.notices import LOG_LEVELS
 
 VERSION_HEADER = "MCP-Protocol-Version"
@@ -70,6 +71,11 @@ def log_level(call: Call) -> str | None:
     """Returns the least urgent level that a client wants to hear of; `None` for nothing."""
     level = call.meta.get(LEVEL_META)
     return level if level in LOG_LEVELS else None
+
+
+def offered(call: Call) -> frozenset[str]:
+    """Returns what the client offers to be asked."""
+    return offers(call.meta.get(CAPABILITIES_META))
 
 
 def _check_header(call: Call, headers: Mapping[str, str], name: str, expected: object) -> None:

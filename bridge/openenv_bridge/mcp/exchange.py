@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from openenv_bridge.mcp.messages import Call, identifier, notification
-from openenv_grpc.hearing import hear
+from openenv_bridge.mcp.requests import Requests
+from openenv_grpc.hearing import Asked, Interview, Withdrawn, converse, hear
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import SessionPort
-from openenv_grpc.tools import ToolLog, ToolProgress
+from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
 from openenv_grpc.tools.notices import LOG_LEVELS
 from openenv_grpc.types import JsonValue
 
@@ -53,16 +54,43 @@ async def exchange(session: SessionPort, operation: Operation, wanted: Wanted) -
     """Has an operation done, and tells what is wanted of it."""
     async with aclosing(hear(session, operation)) as heard:
         async for told in heard:
+            for each in written(told, wanted):
+                yield each
+
+
+async def interview(
+    session: SessionPort,
+    operation: Operation,
+    wanted: Wanted,
+    asks: Interview,
+    requests: Requests,
+) -> Told:
+    """Does what `exchange` does, and tells what the tool asks, by requests."""
+    async with aclosing(converse(session, operation, asks)) as heard:
+        async for told in heard:
             match told:
-                case Reply():
-                    if operation.kind is Kind.CALL_TOOL:
-                        for uri in sorted(wanted.subscribed):
-                            yield notification("notifications/resources/updated", {"uri": uri})
-                    yield Answered(told.content, told)
-                case ToolProgress() if wanted.progress_token is not None:
-                    yield _progress(told, wanted.progress_token)
-                case ToolLog() if _is_urgent(told.level, wanted.level):
-                    yield _log(told)
+                case Asked():
+                    for question in told.questions:
+                        yield requests.write(question)
+                case Withdrawn():
+                    yield requests.withdraw(told.question)
+                case _:
+                    for each in written(told, wanted):
+                        yield each
+
+
+def written(told: ToolNotice | Reply, wanted: Wanted) -> Iterator[bytes | Answered]:
+    """Writes what is wanted of what is heard."""
+    match told:
+        case Reply():
+            if told.operation.kind is Kind.CALL_TOOL:
+                for uri in sorted(wanted.subscribed):
+                    yield notification("notifications/resources/updated", {"uri": uri})
+            yield Answered(told.content, told)
+        case ToolProgress() if wanted.progress_token is not None:
+            yield _progress(told, wanted.progress_token)
+        case ToolLog() if _is_urgent(told.level, wanted.level):
+            yield _log(told)
 
 
 def _is_urgent(level: str, least: str | None) -> bool:

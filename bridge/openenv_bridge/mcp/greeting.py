@@ -11,6 +11,13 @@ from openenv_grpc.types import JsonValue
 
 SERVER_INFO_META = "io.modelcontextprotocol/serverInfo"
 
+_OFFERED: dict[str, JsonValue] = {"tools": {}, "resources": {}, "prompts": {}}
+_TOLD_OF: dict[str, JsonValue] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+}
+
 _HANDLES = (
     f"Each tool takes {HANDLE}, which names a session. Leave it out with the first call: that "
     "begins a session, and its answer tells the name, which every later call has to pass."
@@ -24,9 +31,7 @@ def initialized(
     result: dict[str, JsonValue] = {
         "protocolVersion": negotiated(asked),
         "capabilities": {
-            "tools": {},
-            "resources": {"subscribe": True},
-            "prompts": {},
+            **_TOLD_OF,
             "logging": {},
             "completions": {},
         },
@@ -41,7 +46,8 @@ def discovered(
     """Makes the result of `server/discover`."""
     result: dict[str, JsonValue] = {
         "supportedVersions": [*MODERN_VERSIONS],
-        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "completions": {}},
+        # Only a session has something to tell of.
+        "capabilities": {**(_OFFERED if handles else _TOLD_OF), "completions": {}},
         "_meta": {SERVER_INFO_META: server_info(spec)},
     }
     return _instructed(result, description, _began(first), _HANDLES if handles else "")

@@ -42,14 +42,20 @@ class HttpAnswer:
         headers: Mapping[str, str] | None = None,
         outlives: Outlives | None = None,
         status_of: Callable[[Answered], int] = _always_200,
+        opens: bool = False,
     ) -> None:
-        """Describes a response. Without `outlives` a client that goes cancels its call."""
+        """Describes a response. Without `outlives` a client that goes cancels its call.
+
+        One that `opens` is a stream of events whatever is told, and begins at once.
+        """
+        self._opens = opens
         self._status_of = status_of
         self._request = request
         self._headers = dict(headers or {})
         self._outlives = outlives
-        self._streams = EVENT_STREAM in request.headers.get(hdrs.ACCEPT, "").lower()
-        self._only_streams = self._streams and not accepts(request, "application/json")
+        self.streams = EVENT_STREAM in request.headers.get(hdrs.ACCEPT, "").lower()
+        """Whether more than the answer can be told."""
+        self._only_streams = self.streams and not accepts(request, "application/json")
         self._stream: web.StreamResponse | None = None
 
     async def send(self, told: Told) -> web.StreamResponse:
@@ -66,17 +72,19 @@ class HttpAnswer:
                 await asyncio.gather(pump, return_exceptions=True)
 
     async def _send(self, queue: asyncio.Queue[bytes | Answered | Exception]) -> web.StreamResponse:
+        if self._opens:
+            await self._opened()
         while True:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     told = await queue.get()
             except TimeoutError:
-                if self._streams:
+                if self.streams or self._opens:
                     await (await self._opened()).write(b":\r\n\r\n")
                 continue
             match told:
                 case bytes():
-                    if self._streams:
+                    if self.streams or self._opens:
                         await (await self._opened()).write(_event(told))
                 case Answered():
                     return await self._end(told)
@@ -90,7 +98,8 @@ class HttpAnswer:
             response.headers.update(self._headers)
             return response
         stream = await self._opened()
-        await stream.write(_event(answered.content))
+        if answered.content:
+            await stream.write(_event(answered.content))
         await stream.write_eof()
         return stream
 

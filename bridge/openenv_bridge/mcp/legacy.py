@@ -10,7 +10,15 @@ from aiohttp import web
 from openenv_bridge.mcp import greeting, messages, methods
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.envelope import SESSION_PARAMETER, VERSION_HEADER
-from openenv_bridge.mcp.exchange import Told, Wanted, at_once, exchange, progress_token
+from openenv_bridge.mcp.exchange import (
+    Answered,
+    Told,
+    Wanted,
+    at_once,
+    exchange,
+    interview,
+    progress_token,
+)
 from openenv_bridge.mcp.http_answers import EVENT_STREAM, HttpAnswer, accepts
 from openenv_bridge.mcp.messages import (
     BATCHING_VERSION,
@@ -22,11 +30,14 @@ from openenv_bridge.mcp.messages import (
     McpError,
     Notification,
 )
+from openenv_bridge.mcp.offers import ASKING, offers
+from openenv_bridge.mcp.pushes import Pushes, Wishes
 from openenv_bridge.mcp.sessions import McpSession, McpSessions
 from openenv_bridge.responses import json_response, peer_of
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, SessionNotFoundError
+from openenv_grpc.hearing import Interview
 from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import SessionPort, ask
 from openenv_grpc.types import JsonValue
@@ -57,6 +68,25 @@ class Legacy:
         except SessionNotFoundError as error:
             return session_not_found(error)
 
+    async def get(self, request: web.Request, principal: Principal) -> web.StreamResponse:
+        """Tells a client of changes, until it leaves, asks anew or its session ends."""
+        try:
+            check_version(request)
+            session = self._named(request, principal)
+        except McpError as refused:
+            return json_response(refused.written(), status=400)
+        except SessionNotFoundError as error:
+            return session_not_found(error)
+        if session.pushes is not None:
+            session.pushes.ended()  # its client has lost that stream, and told nobody
+        pushes = Pushes(
+            Wishes(uris=session.subscribed),
+            is_own=lambda operation: operation in session.running.values(),
+        )
+        session.pushes = pushes
+        with self._sessions.listening(session.port, pushes):
+            return await HttpAnswer(request, opens=True).send(_pushed(pushes))
+
     async def delete(self, request: web.Request, principal: Principal) -> web.StreamResponse:
         """Ends a session."""
         try:
@@ -84,6 +114,8 @@ class Legacy:
                 return await self._call(request, message, self._named(request, principal))
             case Notification(method="notifications/cancelled"):
                 cancel(self._named(request, principal), message.params.get("requestId"))
+            case messages.Answer():
+                self._named(request, principal).requests.take(message)
         if SESSION_HEADER in request.headers:
             self._named(request, principal)
         return web.Response(status=202)
@@ -110,11 +142,13 @@ class Legacy:
     ) -> web.StreamResponse:
         # A client that goes has not cancelled its call: it says so, if it wants to.
         answer = HttpAnswer(request, outlives=self._sessions.spawn)
+        asks = Interview(session.offers if answer.streams else frozenset())
         session.streams += 1
         try:
-            return await answer.send(told_of(call, session))
+            return await answer.send(told_of(call, session, asks))
         finally:
             session.streams -= 1
+            asks.hang_up("the client is gone: the stream by which it was asked has ended")
 
     async def _batch(
         self, request: web.Request, values: list[JsonValue], principal: Principal
@@ -149,6 +183,7 @@ async def initialized(session: McpSession, call: Call) -> bytes:
         first=session.first,
     )
     session.version = result["protocolVersion"]
+    session.offers = offers(call.params.get("capabilities"))
     return messages.result(call.id, result)
 
 
@@ -159,8 +194,8 @@ async def described(port: SessionPort) -> str:
     return "" if reply.error is not None else reply.content.decode()
 
 
-async def told_of(call: Call, session: McpSession) -> Told:
-    """Does what a call asks for, and tells of it."""
+async def told_of(call: Call, session: McpSession, asks: Interview | None = None) -> Told:
+    """Does what a call asks for, and tells of it; `asks` is how tools ask the client."""
     try:
         plan = methods.in_session(call, session)
     except McpError as refused:
@@ -172,7 +207,10 @@ async def told_of(call: Call, session: McpSession) -> Told:
         wanted = Wanted(
             progress_token=progress_token(call), level=session.level, subscribed=session.subscribed
         )
-        told = exchange(session.port, plan, wanted)
+        if asks is None or not asks.offers or plan.kind not in ASKING:
+            told = exchange(session.port, plan, wanted)
+        else:
+            told = interview(session.port, plan, wanted, asks, session.requests)
     try:
         async for each in told:
             yield each
@@ -186,6 +224,12 @@ async def _answer(call: Call, session: McpSession) -> bytes:
     async for told in told_of(call, session):
         content = told if isinstance(told, bytes) else told.content
     return content
+
+
+async def _pushed(pushes: Pushes) -> Told:
+    async for content in pushes.told():
+        yield content
+    yield Answered(b"")
 
 
 def cancel(session: McpSession, call_id: JsonValue) -> None:

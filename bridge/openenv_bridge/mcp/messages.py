@@ -28,6 +28,7 @@ SESSION_ERROR = -32000
 SESSION_NOT_FOUND = -32001
 LEGACY_RESOURCE_NOT_FOUND = -32002
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 
@@ -76,9 +77,14 @@ class Notification:
     params: dict[str, JsonValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A response, though nothing was asked of the client."""
+    """A response of the client to what it was asked."""
+
+    id: CallId | None
+    result: JsonValue = None
+    error: JsonValue = None
+    """What went wrong, in the place of a result."""
 
 
 Message = Call | Notification | Answer
@@ -101,7 +107,7 @@ def read(value: JsonValue) -> Message:
         raise McpError(INVALID_REQUEST, 'a message has "jsonrpc": "2.0"', call_id=known_id)
     method, params = value.get("method"), value.get("params", {})
     if method is None and ("result" in value or "error" in value):
-        return Answer()
+        return Answer(id=known_id, result=value.get("result"), error=value.get("error"))
     if not isinstance(method, str):
         raise McpError(INVALID_REQUEST, "a message has a method, a string", call_id=known_id)
     if not isinstance(params, dict):
@@ -113,12 +119,22 @@ def read(value: JsonValue) -> Message:
     return Call(id=known_id, method=method, params=params)
 
 
-def written(message: Call | Notification) -> bytes:
+def written(message: Message) -> bytes:
     """Writes a message as it was read."""
-    fields: dict[str, JsonValue] = {"jsonrpc": "2.0", "method": message.method}
-    if isinstance(message, Call):
-        fields["id"] = message.id
-    return dump_json({**fields, "params": message.params})
+    match message:
+        case Call():
+            return request(message.id, message.method, message.params)
+        case Notification():
+            return notification(message.method, message.params)
+        case Answer(error=None):
+            return dump_json({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+        case _:
+            return dump_json({"jsonrpc": "2.0", "id": message.id, "error": message.error})
+
+
+def request(call_id: CallId, method: str, params: Mapping[str, JsonValue]) -> bytes:
+    """Writes a request."""
+    return dump_json({"jsonrpc": "2.0", "method": method, "id": call_id, "params": params})
 
 
 def identifier(value: JsonValue) -> CallId | None:
@@ -137,6 +153,13 @@ def error(call_id: CallId | None, code: int, message: str, *, facts: JsonValue =
     if facts is not None:
         described["data"] = facts
     return dump_json({"jsonrpc": "2.0", "id": call_id, "error": described})
+
+
+def answering(content: bytes, call_id: CallId, *, written_for: CallId) -> bytes:
+    """Makes a response of ours that of another call."""
+    old, new = (dump_json({"jsonrpc": "2.0", "id": each})[:-1] for each in (written_for, call_id))
+    assert content.startswith(old)  # all that is written here does
+    return new + content[len(old) :]
 
 
 def notification(method: str, params: Mapping[str, JsonValue]) -> bytes:

@@ -115,6 +115,13 @@ def mismatch(
     return ""
 
 
+def repeated(headers: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Returns the headers that repeat arguments, whatever declares them."""
+    prefix = PREFIX.lower()
+    named = ((name.lower(), value) for name, value in headers.items())
+    return frozenset((name, value) for name, value in named if name.startswith(prefix))
+
+
 def _has_header(value: JsonValue) -> bool:
     return isinstance(value, str | int | float)
 

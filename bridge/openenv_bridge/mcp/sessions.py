@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from openenv_bridge.idling import MAX_IDLE_S, expire
 from openenv_bridge.mcp.codec import MCP_CODEC, Answering
 from openenv_bridge.mcp.messages import LEGACY_VERSIONS, CallId
+from openenv_bridge.mcp.pushes import Pushes
+from openenv_bridge.mcp.requests import Requests
 from openenv_grpc.access import Agent, Principal
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
@@ -39,6 +42,12 @@ class McpSession:
     subscribed: set[str] = field(default_factory=set)
     """URIs of resources."""
     running: dict[CallId, Operation] = field(default_factory=dict)
+    offers: frozenset[str] = frozenset()
+    """What its client offers to be asked."""
+    requests: Requests = field(default_factory=Requests)
+    """What it was asked."""
+    pushes: Pushes | None = None
+    """What tells it of changes, while its stream for that is open."""
     streams: int = 0
     """Responses that are open: as long as there is one, it does not idle."""
     last_used: float = 0.0
@@ -61,6 +70,7 @@ class McpSessions:
         self._clients: dict[str, dict[str, McpSession]] = {}  # of each session of the environment
         self._unclaimed: dict[str, McpSession] = {}  # begun by a call, and not named since
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pushes: set[Pushes] = set()
 
     async def begin(self, spec: EnvironmentSpec, *, peer: str) -> McpSession:
         """Opens a session of an environment and resets it, where the server's mode has resets.
@@ -156,6 +166,29 @@ class McpSessions:
         session.last_used = self._clock()
         return session
 
+    @contextmanager
+    def listening(self, port: SessionPort | None, pushes: Pushes) -> Iterator[None]:
+        """Has a client told what is done in a session, if any, which does not idle meanwhile."""
+        listened_in = [] if port is None else [*self._clients.get(port.id, {}).values()]
+        leave = None if port is None else port.follow(pushes)
+        self._pushes.add(pushes)
+        for session in listened_in:
+            session.streams += 1
+        try:
+            yield
+        finally:
+            for session in listened_in:
+                session.streams -= 1
+                session.last_used = self._clock()
+            self._pushes.discard(pushes)
+            if leave is not None:
+                leave()
+
+    async def end_pushes(self) -> None:
+        """Ends what tells clients of changes."""
+        for pushes in self._pushes:
+            pushes.ended()
+
     async def end(self, session: McpSession) -> None:
         """Ends a client's session, and that of the environment if the client began it."""
         self._drop(session)
@@ -201,6 +234,8 @@ class McpSessions:
         clients.pop(session.id, None)
         if not clients:
             self._clients.pop(session.port.id, None)
+        if session.pushes is not None:
+            session.pushes.ended()
 
     async def _end_unclaimed(self, spec: EnvironmentSpec) -> bool:
         """Ends the oldest session of an environment that a call began and none has named."""

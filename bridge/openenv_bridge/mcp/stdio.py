@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from openenv_bridge.mcp.envelope import (
     VERSION_META,
     header_value,
 )
+from openenv_bridge.mcp.http_answers import EVENT_STREAM
 from openenv_bridge.mcp.legacy import SESSION_HEADER
 from openenv_bridge.mcp.messages import (
     HEADER_MISMATCH,
@@ -26,6 +28,7 @@ from openenv_bridge.mcp.messages import (
     Call,
     CallId,
     McpError,
+    Message,
     Notification,
 )
 from openenv_bridge.mcp.mirrored import Declared, declared, mirrored
@@ -48,16 +51,18 @@ class Relay:
         self._declared: Declared = {}  # by tools, of arguments that stand in headers too
         self._initialize: Call | None = None
         self._beginning = asyncio.Lock()  # one session begins in the place of one that was lost
+        self._has_begun = asyncio.Event()  # since the last that was listened to
         self._calls: dict[CallId, asyncio.Task[None]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Relays line by line until there are no more; then ends the session."""
         try:
             async with asyncio.TaskGroup() as group:
+                listening = group.create_task(self._listen())
                 async for line in lines:
                     if line.strip():
                         await self._take(line, group)
-                for task in self._calls.values():
+                for task in (listening, *self._calls.values()):
                     task.cancel()  # nobody reads the answers any more
         finally:
             await self._end()
@@ -80,10 +85,8 @@ class Relay:
                 task.add_done_callback(lambda _: self._calls.pop(message.id, None))
             case Notification(method="notifications/cancelled") if not self._session:
                 self._hang_up(message.params.get("requestId"))
-            case Notification():
+            case Notification() | Answer():
                 group.create_task(self._send(message))
-            case Answer():
-                return  # nothing was asked of the client
 
     async def _in_session(self, call: Call) -> Call:
         """Has a call of a version without sessions mean one all the same: this client's."""
@@ -117,7 +120,7 @@ class Relay:
         if task is not None:
             task.cancel()
 
-    async def _send(self, message: Call | Notification) -> None:
+    async def _send(self, message: Message) -> None:
         try:
             await self._post(message)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -136,20 +139,22 @@ class Relay:
                         SESSION_HEADER: response.headers[SESSION_HEADER],
                         VERSION_HEADER: messages.parse(content)["result"]["protocolVersion"],
                     }
+                    self._has_begun.set()
                 return answer
         except (aiohttp.ClientError, TimeoutError) as error:
             return self._unreachable(call, error)
 
-    async def _post(self, message: Call | Notification, *, again: bool = False) -> None:
+    async def _post(self, message: Message, *, again: bool = False) -> None:
         session = self._session
         body = _body(message, session=session, streams=True)
-        body["headers"] |= self._mirrored(message)
+        if isinstance(message, Call):
+            body["headers"] |= self._mirrored(message)
         async with self._http.post(self._url, **body) as response:
-            if isinstance(message, Notification):
+            if not isinstance(message, Call):
                 return
             if response.status == 404 and session:
                 await self._begin_anew(message, session)
-            elif response.content_type == "text/event-stream":
+            elif response.content_type == EVENT_STREAM:
                 async for event in _events(response):
                     self._write(event)
             else:
@@ -161,7 +166,7 @@ class Relay:
                 else:
                     self._write(self._checked(message, content, response.status))
 
-    def _mirrored(self, message: Call | Notification) -> dict[str, str]:
+    def _mirrored(self, message: Call) -> dict[str, str]:
         """Returns the headers that repeat arguments, which clients of a pipe know nothing of."""
         tool = message.params.get("name") if message.method == "tools/call" else None
         parameters = self._declared.get(tool, ()) if isinstance(tool, str) else ()
@@ -185,6 +190,18 @@ class Relay:
                 return True
             case _:
                 return False
+
+    async def _listen(self) -> None:
+        """Hands on what is told between calls, in one session after another."""
+        while True:
+            await self._has_begun.wait()
+            self._has_begun.clear()
+            headers = {"Accept": EVENT_STREAM, **self._session}
+            with suppress(aiohttp.ClientError, TimeoutError):  # the next call tells what is wrong
+                async with self._http.get(self._url, headers=headers) as response:
+                    if response.content_type == EVENT_STREAM:  # else it tells nothing between them
+                        async for event in _events(response):
+                            self._write(event)
 
     async def _begin_anew(self, call: Call, lost: dict[str, str]) -> None:
         """Begins another session, since clients do not, and tells that the last one is over."""
@@ -229,20 +246,22 @@ def _parsed(content: bytes) -> JsonValue:
 
 
 def _body(
-    message: Call | Notification, *, session: dict[str, str] | None = None, streams: bool = False
+    message: Message, *, session: dict[str, str] | None = None, streams: bool = False
 ) -> dict[str, Any]:
     """Returns what a request is made of: the message, and the headers that tell of it."""
     headers = {
         "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream" if streams else "application/json",
+        "Accept": f"application/json, {EVENT_STREAM}" if streams else "application/json",
         **(_repeated(message) or session or {}),
     }
     return {"data": messages.written(message), "headers": headers}
 
 
-def _repeated(message: Call | Notification) -> dict[str, str]:
+def _repeated(message: Message) -> dict[str, str]:
     """Returns the headers that repeat what is in the body, in versions that ask for that."""
-    version = message.meta.get(VERSION_META) if isinstance(message, Call) else None
+    if not isinstance(message, Call):
+        return {}
+    version = message.meta.get(VERSION_META)
     if not isinstance(version, str):
         return {}
     headers = {VERSION_HEADER: version, METHOD_HEADER: message.method}

@@ -131,6 +131,11 @@ async def _asked(url: str, environment: str, token: str | None, tls: TlsFiles) -
         access = await client.agent_access()
     if not access.url:
         raise ConfigurationError(f"{url} has no HTTP door, which MCP needs")
+    if access.token and token is None:
+        raise ConfigurationError(
+            f"{url} was served with --agent-tokens, and has MCP for those alone whom a trainer "
+            f"gave a token: name {access.url} and that token (--token-file)"
+        )
     return access.url
 
 

@@ -18,6 +18,8 @@ from openenv_grpc.errors import UnavailableError
 
 ResultT = TypeVar("ResultT")
 
+_CLOSE_TIMEOUT_S = 4.0
+
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Makes an event loop for a thread that is ours: uvloop's, where that is installed."""
@@ -88,10 +90,19 @@ class TransportApart:
         return await asyncio.wrap_future(self._start(call))
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._leave.wait())
-        with contextlib.suppress(RuntimeError):  # the caller's loop may be closed already
-            self._caller.call_soon_threadsafe(self._note_left)
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._stay())
+        finally:
+            with contextlib.suppress(RuntimeError):  # the caller's loop may be closed already
+                self._caller.call_soon_threadsafe(self._note_left)
+
+    async def _stay(self) -> None:
+        """Keeps the loop until it is to be left, and what was cancelled there has cleaned up."""
+        await self._leave.wait()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_CLOSE_TIMEOUT_S)
 
     def _note_left(self) -> None:
         if not self._left.done():

@@ -29,6 +29,7 @@ from openenv_grpc.tracing import TRACEPARENT
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import budgets, status
+from openenv_grpc.wire.peeling import Peeled
 
 SLACK_S = 2.0
 """How much longer than an operation's own limit the client waits for the server to say so."""
@@ -115,8 +116,8 @@ class ConnectSession:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
         limit_s = self.limits.reset_s(len(self._unanswered))
-        outcome = await self._ask(operation, what="reset", timeout_s=timeout_s, limit_s=limit_s)
-        return operations.observed(outcome.reset_episode)
+        outcome, peeled = await self._observe(operation, "reset", timeout_s, limit_s)
+        return operations.observed(outcome.reset_episode, peeled)
 
     async def step(
         self,
@@ -128,8 +129,8 @@ class ConnectSession:
         """See `RemoteSession`."""
         operation = operations.step(action, keywords)
         limit_s = self.limits.step_s(len(self._unanswered))
-        outcome = await self._ask(operation, what="step", timeout_s=timeout_s, limit_s=limit_s)
-        return operations.observed(outcome.step)
+        outcome, peeled = await self._observe(operation, "step", timeout_s, limit_s)
+        return operations.observed(outcome.step, peeled)
 
     def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
@@ -212,26 +213,48 @@ class ConnectSession:
         operation: session_pb2.Operation,
         *,
         what: str,
-        timeout_s: float | None = None,
         limit_s: float | None = None,
         cancels: bool = True,
         wait: AnswerWithin = answer_within,
     ) -> session_pb2.Outcome:
         answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
-        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
-        if timeout_s is not None:
-            limit_s = timeout_s + SLACK_S
+        pending = self._post(operation, answer, what=what)
         limit_s = limit_s or self.limits.other_s
         try:
             outcome = await wait(answer, limit_s, what=what)
         except asyncio.CancelledError:
             if cancels:
-                pending.cancelled = True
-                self._cancel(operation.request_id)
+                self._withdraw(pending, operation)
             raise
         if outcome.HasField("error"):
             raise self._failure(outcome)
         return outcome
+
+    async def _observe(
+        self,
+        operation: session_pb2.Operation,
+        what: str,
+        timeout_s: float | None,
+        limit_s: float,
+    ) -> tuple[session_pb2.Outcome, Peeled | None]:
+        """Asks for an observation, whose array may come beside it."""
+        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
+        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
+        pending.peels = True
+        if timeout_s is not None:
+            limit_s = timeout_s + SLACK_S
+        try:
+            outcome = await answer_within(answer, limit_s, what=what)
+        except asyncio.CancelledError:
+            self._withdraw(pending, operation)
+            raise
+        if outcome.HasField("error"):
+            raise self._failure(outcome)
+        return outcome, pending.peeled
+
+    def _withdraw(self, pending: Pending, operation: session_pb2.Operation) -> None:
+        pending.cancelled = True
+        self._cancel(operation.request_id)
 
     def _post(
         self,
@@ -305,8 +328,14 @@ class ConnectSession:
         elif outcome.HasField("event"):
             self._listening.hear_event(outcome.event)
 
-    def outgrow(self) -> None:
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
         """See `Receiver`."""
+        pending = self._unanswered.get(outcome.request_id)
+        if pending is not None and peeled is not None:
+            if pending.peels:
+                pending.peeled = peeled
+            else:
+                peeled.put_back(outcome)
         self._moving.outgrow()
 
     def attach(self) -> bytes | None:

@@ -26,6 +26,7 @@ from openenv_grpc.events import log_event
 from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
+from openenv_grpc.wire.peeling import Peeled, peel
 
 MessageT = TypeVar("MessageT", session_pb2.ConnectResponse, session_pb2.Outcome)
 
@@ -58,8 +59,8 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
-    def outgrow(self) -> None:
-        """Learns that what it receives next is large."""
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+        """Learns that what it receives next is large; `peeled` has what was taken out of it."""
         ...
 
 
@@ -74,7 +75,7 @@ class _Barrier:
         if outcome.control_id == _BARRIER:
             self.passed.set()
 
-    def outgrow(self) -> None:
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
         """See `Receiver`."""
 
 
@@ -254,12 +255,14 @@ class Connection:
         read = self._transport.read
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
-            response = self._parse(session_pb2.ConnectResponse, data)
+            peeled = peel(data) if len(data) > LARGE_BYTES else None
+            content = data if peeled is None else peeled.message
+            response = self._parse(session_pb2.ConnectResponse, content)
             if response.HasField("server") and not self._greeting.done():
                 self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
-                self._tell_large(response)
+                self._tell_large(response, peeled)
             for count, outcome in enumerate(response.outcomes, 1):
                 if outcome.HasField("shared_block"):
                     outcome = self._taken(outcome)
@@ -284,11 +287,15 @@ class Connection:
         found.session = outcome.session
         return found
 
-    def _tell_large(self, response: session_pb2.ConnectResponse) -> None:
-        for outcome in response.outcomes:
+    def _tell_large(self, response: session_pb2.ConnectResponse, peeled: Peeled | None) -> None:
+        for place, outcome in enumerate(response.outcomes):
             receiver = self._receivers.get(outcome.session)
-            if receiver is not None and outcome.ByteSize() > LARGE_BYTES:
-                receiver.outgrow()
+            if receiver is None:
+                continue
+            if peeled is not None and peeled.outcome == place:
+                receiver.outgrow(outcome, peeled)
+            elif outcome.ByteSize() > LARGE_BYTES:
+                receiver.outgrow(outcome, None)
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)

@@ -12,6 +12,7 @@ from openenv_grpc.client.ride import ATTACH, Berth, prefix_of
 from openenv_grpc.errors import OpenEnvError, SessionTakenOverError
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
+from openenv_grpc.wire.peeling import Peeled
 
 LIMIT_S = 5.0
 """How long the server may take to answer."""
@@ -102,7 +103,7 @@ class Crossing:
         else:
             self._conclude(Landing.ATTACHED)
 
-    def outgrow(self) -> None:
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
         """See `Receiver`."""
 
 
@@ -121,7 +122,7 @@ class Farewell:
         else:
             self._session.receive(outcome)
 
-    def outgrow(self) -> None:
+    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
         """See `Receiver`."""
 
 

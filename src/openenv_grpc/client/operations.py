@@ -19,6 +19,7 @@ from openenv_grpc.errors import (
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, session_pb2
 from openenv_grpc.wire import durations, payloads
+from openenv_grpc.wire.peeling import Peeled
 
 Observed = session_pb2.StepResult | session_pb2.ResetEpisodeResult
 
@@ -170,9 +171,11 @@ def _fill(message: payload_pb2.Payload, value: Mapping[str, JsonValue], *, what:
         raise InvalidRequestError(f"{what} cannot be sent: {error.message}") from error
 
 
-def _read(message: payload_pb2.Payload, *, what: str) -> dict[str, JsonValue]:
+def _read(
+    message: payload_pb2.Payload, *, what: str, peeled: Peeled | None = None
+) -> dict[str, JsonValue]:
     try:
-        return payloads.decode_object(message, what=f"{what}s")
+        return payloads.decode_object(message, what=f"{what}s", peeled=peeled)
     except InvalidRequestError as error:
         raise ProtocolViolationError(
             f"the server sent a broken {what}: {error.message}", effect=Effect.DONE
@@ -195,9 +198,9 @@ def agent_access(result: session_pb2.OpenResult) -> AgentAccess:
     )
 
 
-def observed(result: Observed) -> dict[str, Any]:
-    """Returns the payload of an observation."""
-    observation = _read(result.observation, what="observation")
+def observed(result: Observed, peeled: Peeled | None = None) -> dict[str, Any]:
+    """Returns the payload of an observation; `peeled` has the bytes that were taken out of it."""
+    observation = _read(result.observation, what="observation", peeled=peeled)
     terminated, truncated = result.terminated, result.truncated
     payload: dict[str, Any] = {
         "observation": observation,

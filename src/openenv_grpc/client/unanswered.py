@@ -9,6 +9,7 @@ from typing import Protocol
 from openenv_grpc.client.remote_session import in_flight
 from openenv_grpc.errors import OpenEnvError, TooManyOperationsError
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.peeling import Peeled
 
 
 class Answer(Protocol):
@@ -41,6 +42,9 @@ class Pending:
     stream: int = 0
     """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
     cancelled: bool = False
+    peels: bool = False
+    """Whether its outcome may come without the bytes of a large array, which then are `peeled`."""
+    peeled: Peeled | None = None
 
 
 class Unanswered:
@@ -71,6 +75,10 @@ class Unanswered:
     def add(self, request_id: int, pending: Pending) -> None:
         """Adds the next one."""
         self._by_id[request_id] = pending
+
+    def get(self, request_id: int) -> Pending | None:
+        """Returns the one of that number, if it has no outcome."""
+        return self._by_id.get(request_id)
 
     def what(self, request_id: int) -> str:
         """Returns which call has a number; nothing if it is not known, or has its outcome."""

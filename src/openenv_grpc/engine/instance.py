@@ -26,6 +26,8 @@ from openenv_grpc.operations import (
     StateRead,
     TaskQuery,
 )
+from openenv_grpc.tools.asking import Unreachable, asking
+from openenv_grpc.tools.changes import noted
 from openenv_grpc.tools.notices import heard
 from openenv_grpc.types import JsonValue
 
@@ -98,10 +100,21 @@ class Instance:
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
         prepared = self._prepare[operation.kind](operation)
-        if operation.listener is None:
+        if operation.listener is None and operation.changes is None:
             return prepared
         call, complete = prepared
-        return partial(heard, operation.tell, call), complete
+        return self._surrounded(operation, call), complete
+
+    def _surrounded(self, operation: Operation, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Has a call find who listens to it, whom it may ask and who follows."""
+        if operation.changes is not None:
+            call = partial(noted, operation.changes, call)
+        if operation.listener is not None:
+            call = partial(heard, operation.tell, call)
+        if operation.client is not None:
+            inline = self.spec.isolation == "inline"
+            call = partial(asking, Unreachable() if inline else operation.client, call)
+        return call
 
     # Episodes
 

@@ -11,6 +11,7 @@ from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
 from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
+    ClientCapabilityError,
     DeadlineExceededError,
     Effect,
     EnvironmentFailedError,
@@ -31,6 +32,7 @@ from openenv_grpc.operations import Kind, Operation, Result
 logger = logging.getLogger(__name__)
 
 PASSED_ON = (
+    ClientCapabilityError,
     DeadlineExceededError,
     EpisodeNotStartedError,
     EpisodeOverError,

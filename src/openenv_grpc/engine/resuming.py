@@ -19,6 +19,7 @@ from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation, Reply
 from openenv_grpc.sessions import (
     CancelEffect,
+    Follower,
     Resume,
     SessionInfo,
     SessionPort,
@@ -87,6 +88,10 @@ class Hold:
     def under_way(self) -> list[UnderWay]:
         """See `SessionPort`."""
         return [] if self._over else self.session.under_way()
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """See `SessionPort`."""
+        return self.session.follow(follower)
 
     def info(self) -> SessionInfo:
         """See `SessionPort`."""

@@ -26,6 +26,7 @@ from openenv_grpc.events import Fact, log_event
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
     CancelEffect,
+    Follower,
     SessionInfo,
     SessionPort,
     SessionState,
@@ -169,6 +170,10 @@ class Session:
     def acknowledge(self, request_id: int) -> None:
         """Forgets the replies up to a number."""
         self._turns.ledger.acknowledge(request_id)
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tells a follower of what is asked from now on; returns what ends that."""
+        return self._turns.follow(follower)
 
     def info(self) -> SessionInfo:
         """Describes it as it is now."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.clock import Clock
+from openenv_grpc.engine.followers import Followers
 from openenv_grpc.engine.ledger import Ledger
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.registry import EngineSettings
@@ -18,7 +19,7 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError, TooManyOperationsError
 from openenv_grpc.metrics import EnvironmentMetrics
 from openenv_grpc.operations import Deliver, Kind, Operation, Reply
-from openenv_grpc.sessions import CancelEffect, UnderWay
+from openenv_grpc.sessions import CancelEffect, Follower, UnderWay
 
 
 class Performer(Protocol):
@@ -67,6 +68,7 @@ class Turns:
         self._counted = counted
         self._spans = spans
         self._queue: deque[Pending] = deque()
+        self._followers: Followers | None = None  # since somebody followed
         self.in_flight = 0
         """Operations without an answer."""
         self._advancing = False
@@ -83,6 +85,15 @@ class Turns:
     def is_idle(self) -> bool:
         """Whether nothing is asked."""
         return self.running is None and not self._queue
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Tells a follower of what is added from now on; returns what ends that."""
+        if self._followers is None:
+            self._followers = Followers()
+        leave = self._followers.add(follower)
+        if self.ended_by is not None:
+            self._followers.end()
+        return leave
 
     # Coming in
 
@@ -114,6 +125,8 @@ class Turns:
         self.ledger.begin(operation)
         self.in_flight += 1
         pending = Pending(operation, deliver, self._clock.time(), refused, witness)
+        if self._followers is not None:
+            operation.changes = self._followers.teller(operation)
         if self._spans is not None:
             pending.span = self._spans.start(operation)
         if operation.timeout_s is not None and refused is None:
@@ -121,6 +134,14 @@ class Turns:
         self._queue.append(pending)
         if self.running is None:
             self._advance()
+        elif operation.kind is Kind.CLOSE:
+            self._hang_up(self.running)
+
+    def _hang_up(self, running: Pending) -> None:
+        """Has a tool wait no longer for its caller's client, since the session is to end."""
+        client = None if running.operation is None else running.operation.client
+        if client is not None:
+            client.hang_up("the session is being closed")
 
     def _hand_over(self, repeat: Operation) -> None:
         """Has those who ask again hear what is told from now on."""
@@ -197,6 +218,8 @@ class Turns:
         deliver(reply)
         if pending.witness is not None:
             pending.witness.tell()
+        if self._followers is not None and (error is None or error.effect is not Effect.NONE):
+            self._followers.done(operation)
 
     def fail(self, pending: Pending, error: OpenEnvError) -> None:
         """Delivers an error."""
@@ -217,6 +240,8 @@ class Turns:
         for pending in waiting:
             told = told or pending.operation is not None
             self.fail(pending, verdicts.copied(error, Effect.NONE))
+        if self._followers is not None:
+            self._followers.end()
         return told
 
     def _error_reply(self, operation: Operation, error: OpenEnvError) -> Reply:

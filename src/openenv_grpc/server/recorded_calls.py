@@ -26,7 +26,7 @@ class _Call:
 
     content: bytes
     reply: asyncio.Future[Reply]
-    hearings: list[Hearing] = field(default_factory=list)
+    hearings: list[Hearing[ToolNotice]] = field(default_factory=list)
 
     def tell(self, notice: ToolNotice) -> None:
         """Tells all who wait, from any thread."""
@@ -43,7 +43,9 @@ class RecordedCalls:
         self._calls: OrderedDict[str, _Call] = OrderedDict()
 
     @asynccontextmanager
-    async def once(self, call_id: str, content: bytes, submit: Submit) -> AsyncIterator[Hearing]:
+    async def once(
+        self, call_id: str, content: bytes, submit: Submit
+    ) -> AsyncIterator[Hearing[ToolNotice]]:
         """Submits a call that is new. Gives what is heard of it, as of now, and its reply.
 
         Leaving the block leaves the call alone: others may wait for it.
@@ -56,7 +58,7 @@ class RecordedCalls:
             raise RequestConflictError(
                 f"the call_id {call_id!r} was used for another call; choose a new one"
             )
-        hearing = Hearing()
+        hearing: Hearing[ToolNotice] = Hearing()
         if call is None:
             call = self._submit(call_id, content, hearing, submit)
         elif call.reply.done():
@@ -69,7 +71,9 @@ class RecordedCalls:
             if hearing in call.hearings:
                 call.hearings.remove(hearing)
 
-    def _submit(self, call_id: str, content: bytes, hearing: Hearing, submit: Submit) -> _Call:
+    def _submit(
+        self, call_id: str, content: bytes, hearing: Hearing[ToolNotice], submit: Submit
+    ) -> _Call:
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = call = _Call(content, reply, [hearing])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from openenv_grpc.errors import MessageTooLargeError
+from openenv_grpc.wire.varints import read_varint
 
 _LEAST_BYTES = 2
 """What an operation takes in a message: its tag, and its length."""
@@ -47,14 +48,14 @@ def _count(data: bytes, most: int) -> int:
     count = at = 0
     end = len(data)
     while at < end and count <= most:
-        tag, at = _varint(data, at)
+        tag, at = read_varint(data, at)
         match tag & 7:
             case _WireType.LENGTH:
-                length, at = _varint(data, at)
+                length, at = read_varint(data, at)
                 at += length
                 count += tag == _OPERATIONS
             case _WireType.VARINT:
-                _, at = _varint(data, at)
+                _, at = read_varint(data, at)
             case _WireType.FIXED_64:
                 at += 8
             case _WireType.FIXED_32:
@@ -64,15 +65,3 @@ def _count(data: bytes, most: int) -> int:
     if at > end:
         raise IndexError
     return count
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Reads a number; returns it, and where the next field is."""
-    value = shift = 0
-    while (byte := data[at]) >= 0x80:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise IndexError
-    return value | byte << shift, at + 1

@@ -12,6 +12,8 @@ from openenv_grpc.tools.actions import (
     ToolErrorType,
 )
 from openenv_grpc.tools.answers import Media, ToolAnswer, ToolInfo, ToolOutcome, ToolResult
+from openenv_grpc.tools.asking import Client, Question, ToolQuestion
+from openenv_grpc.tools.changes import Change, report_changed, report_updated
 from openenv_grpc.tools.functions import BoundTool, ToolFunction, tool
 from openenv_grpc.tools.library import Library, Offers
 from openenv_grpc.tools.notices import (
@@ -23,6 +25,7 @@ from openenv_grpc.tools.notices import (
     report_progress,
 )
 from openenv_grpc.tools.prompts import PromptAnswer, PromptArgument, PromptInfo, prompt
+from openenv_grpc.tools.questions import Elicited, Root, Sampled, elicit, roots, sample
 from openenv_grpc.tools.resources import ResourceInfo, ResourceList, ResourceRead, resource
 from openenv_grpc.tools.toolbox import Toolbox
 
@@ -32,6 +35,9 @@ __all__ = [
     "BoundTool",
     "CallToolAction",
     "CallToolObservation",
+    "Change",
+    "Client",
+    "Elicited",
     "Library",
     "ListToolsAction",
     "ListToolsObservation",
@@ -41,9 +47,12 @@ __all__ = [
     "PromptAnswer",
     "PromptArgument",
     "PromptInfo",
+    "Question",
     "ResourceInfo",
     "ResourceList",
     "ResourceRead",
+    "Root",
+    "Sampled",
     "Tool",
     "ToolAnswer",
     "ToolError",
@@ -54,11 +63,17 @@ __all__ = [
     "ToolNotice",
     "ToolOutcome",
     "ToolProgress",
+    "ToolQuestion",
     "ToolResult",
     "Toolbox",
+    "elicit",
     "prompt",
+    "report_changed",
     "report_log",
     "report_progress",
+    "report_updated",
     "resource",
+    "roots",
+    "sample",
     "tool",
 ]

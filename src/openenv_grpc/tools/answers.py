@@ -153,6 +153,19 @@ def content_block(value: Any) -> dict[str, JsonValue]:
             return {"type": "text", "text": dump_json(value).decode()}
 
 
+def message_of(part: object) -> dict[str, JsonValue] | None:
+    """Writes a message of MCP; `None` if it is neither text, `Media` nor a mapping of its kind."""
+    match part:
+        case str() | Media():
+            return {"role": "user", "content": content_block(part)}
+        case {"role": "user" | "assistant" as role, "content": str() | Media() as content}:
+            return {"role": role, "content": content_block(content)}
+        case {"role": "user" | "assistant" as role, "content": {"type": str()} as content}:
+            return {"role": role, "content": content}
+        case _:
+            return None
+
+
 def _media_block(media: Media) -> dict[str, JsonValue]:
     data = base64.b64encode(media.data).decode("ascii")
     kind = media.mime_type.partition("/")[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar, cast, overload
 
-from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.errors import ClientCapabilityError, OpenEnvError
 from openenv_grpc.tools.answers import ToolAnswer, ToolInfo, answer_of, failure
 from openenv_grpc.tools.declaring import DeclaredFunction
 from openenv_grpc.tools.signatures import Signature
@@ -118,17 +118,22 @@ class BoundTool:
 
         Raises:
             InvalidArgumentsError: the arguments do not fit.
+            ClientCapabilityError: it asks for what its caller's client does not offer.
         """
         checked = self.signature.read(self.name, arguments)
         try:
             value = self.call(**checked)
             return self._answer_later(value) if isawaitable(value) else self._answer(value)
+        except ClientCapabilityError:
+            raise
         except Exception as error:  # a tool may raise anything
             return self._failure(error)
 
     async def _answer_later(self, value: Awaitable[Any]) -> ToolAnswer:
         try:
             return self._answer(await value)
+        except ClientCapabilityError:
+            raise
         except Exception as error:  # a tool may raise anything
             return self._failure(error)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from inspect import isawaitable
 from typing import Any, Literal, TypeAlias, get_args
 
 from openenv_grpc.serialization import to_plain
+from openenv_grpc.tools.surroundings import within
 from openenv_grpc.types import JsonValue
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -82,17 +82,4 @@ def listener() -> Tell | None:
 
 def heard(tell: Tell, call: Callable[[], Any]) -> Any:
     """Makes a call such that somebody listens, even to what of it is awaited later."""
-    token = _TELL.set(tell)
-    try:
-        value = call()
-    finally:
-        _TELL.reset(token)
-    return _heard_later(tell, value) if isawaitable(value) else value
-
-
-async def _heard_later(tell: Tell, value: Any) -> Any:
-    token = _TELL.set(tell)
-    try:
-        return await value
-    finally:
-        _TELL.reset(token)
+    return within(_TELL, tell, call)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast, overload
 
-from openenv_grpc.tools.answers import Media, content_block
+from openenv_grpc.tools.answers import message_of
 from openenv_grpc.tools.declaring import DeclaredFunction
 from openenv_grpc.tools.signatures import Signature
 from openenv_grpc.types import JsonValue
@@ -147,15 +147,10 @@ class BoundPrompt:
         )
 
     def _message(self, part: Any) -> dict[str, JsonValue]:
-        match part:
-            case str() | Media():
-                return {"role": "user", "content": content_block(part)}
-            case {"role": "user" | "assistant" as role, "content": str() | Media() as content}:
-                return {"role": role, "content": content_block(content)}
-            case {"role": "user" | "assistant" as role, "content": {"type": str()} as content}:
-                return {"role": role, "content": content}
-            case _:
-                raise TypeError(
-                    f"the prompt {self.function.name!r} returned {type(part).__name__}; a message "
-                    'is a text, Media, or {"role": "user" or "assistant", "content": ...}'
-                )
+        message = message_of(part)
+        if message is None:
+            raise TypeError(
+                f"the prompt {self.function.name!r} returned {type(part).__name__}; a message "
+                'is a text, Media, or {"role": "user" or "assistant", "content": ...}'
+            )
+        return message

@@ -17,6 +17,7 @@ from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import large, tensors
+from openenv_grpc.wire.peeling import Peeled
 
 Attach = Callable[[str, Any], None]
 """Puts an array or bytes beside the JSON, by their pointer."""
@@ -103,21 +104,26 @@ def _part(key: object) -> str:
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
-def decode_payload(message: payload_pb2.Payload) -> JsonValue:
+def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
     """Returns the value, with arrays and bytes where they belong.
+
+    `peeled` has the bytes of one that were taken out of the message.
 
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
     value = parse_json(_text(message))
-    for attachment in message.attachments:
-        value = _insert(value, attachment)
+    for place, attachment in enumerate(message.attachments):
+        apart = peeled.data if peeled is not None and peeled.attachment == place else None
+        value = _insert(value, attachment, apart)
     return value
 
 
-def decode_object(message: payload_pb2.Payload, *, what: str) -> dict[str, JsonValue]:
+def decode_object(
+    message: payload_pb2.Payload, *, what: str, peeled: Peeled | None = None
+) -> dict[str, JsonValue]:
     """Returns the value, which has to be an object. Raises `InvalidRequestError`."""
-    value = decode_payload(message)
+    value = decode_payload(message, peeled)
     if not isinstance(value, dict):
         raise InvalidRequestError(f"{what} have to be a JSON object, not {json_kind(value)}")
     return value
@@ -142,10 +148,12 @@ def _text(message: payload_pb2.Payload) -> str:
             raise InvalidRequestError("a payload has no content; set `json`")
 
 
-def _insert(value: JsonValue, attachment: payload_pb2.Attachment) -> JsonValue:
+def _insert(
+    value: JsonValue, attachment: payload_pb2.Attachment, apart: memoryview | None
+) -> JsonValue:
     """Puts an attachment into its place, and returns the whole."""
     pointer = attachment.pointer
-    content = tensors.decode_tensor(attachment.tensor)
+    content = tensors.decode_tensor(attachment.tensor, apart)
     if pointer == "":
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")

@@ -60,6 +60,7 @@ GRPC_CODES: Mapping[Reason, str] = {
     Reason.INTERNAL: "INTERNAL",
     Reason.MISSING_DEPENDENCY: "INTERNAL",
     Reason.RESOURCE_NOT_FOUND: "NOT_FOUND",
+    Reason.CLIENT_CAPABILITY_MISSING: "FAILED_PRECONDITION",
 }
 """Name of the gRPC code for each reason."""
 

@@ -89,8 +89,12 @@ def _little(value: NDArray[Any]) -> NDArray[Any]:
     return value
 
 
-def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
+def decode_tensor(
+    message: tensor_pb2.Tensor, apart: memoryview | None = None
+) -> NDArray[Any] | bytes:
     """Returns the array, read-only and over the message's own bytes; or the bytes.
+
+    `apart` has the bytes where they were taken out of the message.
 
     `bfloat16` needs the package ml_dtypes, and without it comes as `uint16` bit patterns.
 
@@ -98,13 +102,14 @@ def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
         InvalidRequestError: type, shape and number of bytes do not fit together.
         MissingDependencyError: it is an array, and numpy is not installed.
     """
-    data, shape = message.data, list(message.shape)
+    data: bytes | memoryview = message.data if apart is None else apart
+    shape = list(message.shape)
     if message.data_type == RAW:
         if shape != [len(data)]:
             raise InvalidRequestError(
                 f"a raw tensor of {len(data)} bytes has the shape [{len(data)}], not {shape}"
             )
-        return data
+        return bytes(data)  # which copies none that are bytes already
     name = _NAMES.get(message.data_type)
     if name is None:
         raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
@@ -118,7 +123,7 @@ def decode_tensor(message: tensor_pb2.Tensor) -> NDArray[Any] | bytes:
         raise InvalidRequestError(
             f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
         )
-    if name == "bool" and data.translate(None, b"\0\1"):
+    if name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
     try:
         return arrays.view(data, name, shape)

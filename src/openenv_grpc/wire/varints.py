@@ -16,4 +16,16 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Reads a number; returns it, and where the next field is. Raises `IndexError` if broken."""
+    value = shift = 0
+    while (byte := data[at]) >= 0x80:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+        if shift > 63:
+            raise IndexError
+    return value | byte << shift, at + 1
+
+
 _SMALL = tuple(bytes([number]) for number in range(0x80))

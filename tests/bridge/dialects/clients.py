@@ -10,13 +10,19 @@ import aiohttp
 from openenv_grpc.engine import EnvironmentDefinition
 from openenv_grpc.tools import CallToolAction, CallToolObservation
 from tests.bridge.conftest import Served
-from tests.environments import Count, Countdown, Counted, Lonely, Toolbox
+from tests.environments import Count, Countdown, Counted, Curious, Lonely, Toolbox
 
 TOOLBOX = EnvironmentDefinition(
     factory=Toolbox,
     action_type=CallToolAction,
     observation_type=CallToolObservation,
     name="toolbox",
+)
+CURIOUS = EnvironmentDefinition(
+    factory=Curious,
+    action_type=CallToolAction,
+    observation_type=CallToolObservation,
+    name="curious",
 )
 COUNTDOWN = EnvironmentDefinition(
     factory=Countdown, action_type=Count, observation_type=Counted, name="countdown"
@@ -30,6 +36,8 @@ META = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+ALL_OFFERED: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
+"""Capabilities of a client that can be asked for all."""
 BOTH = "application/json, text/event-stream"
 
 
@@ -74,13 +82,18 @@ class Client:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return await self.send(body)
 
-    async def initialize(self, version: str = "2025-11-25") -> Answered:
+    async def initialize(
+        self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None
+    ) -> Answered:
         """Begins a session and keeps its headers."""
         self.headers.pop("Mcp-Session-Id", None)
         self.headers.pop("MCP-Protocol-Version", None)
         info = {"name": "tests", "version": "1"}
         answered = await self.call(
-            "initialize", protocolVersion=version, capabilities={}, clientInfo=info
+            "initialize",
+            protocolVersion=version,
+            capabilities=capabilities or {},
+            clientInfo=info,
         )
         self.headers["Mcp-Session-Id"] = answered.headers["Mcp-Session-Id"]
         self.headers["MCP-Protocol-Version"] = answered.result["protocolVersion"]

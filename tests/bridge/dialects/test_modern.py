@@ -14,6 +14,7 @@ import pytest
 from openenv_grpc.types import ServerMode
 from tests.bridge.conftest import Serve
 from tests.bridge.dialects.clients import (
+    ALL_OFFERED,
     BOTH,
     COUNTDOWN,
     LONELY,
@@ -269,7 +270,10 @@ async def test_tools_log_for_those_who_ask(serve: Serve) -> None:
         assert called.notices[0]["params"]["progressToken"] == 7
 
 
-async def test_a_client_that_goes_has_cancelled_its_call(serve: Serve) -> None:
+@pytest.mark.parametrize("offered", [{}, ALL_OFFERED], ids=["cannot be asked", "can be asked"])
+async def test_a_client_that_goes_has_cancelled_its_call(
+    serve: Serve, offered: dict[str, Any]
+) -> None:
     gates = Gates()
     slow = replace(COUNTDOWN, factory=lambda: AsyncSlow(gates))
     async with serve(slow) as served:
@@ -277,7 +281,8 @@ async def test_a_client_that_goes_has_cancelled_its_call(serve: Serve) -> None:
         begun = await client.ask("tools/call", name="act", arguments={})
         handle = {HANDLE: begun.result["_meta"][HANDLE_META]}
         waits = {"name": "act", "arguments": {"text": "wait", **handle}}
-        running = asyncio.create_task(client.ask("tools/call", **waits))
+        meta = {"io.modelcontextprotocol/clientCapabilities": offered}
+        running = asyncio.create_task(client.ask("tools/call", meta=meta, **waits))
         assert await asyncio.to_thread(gates.entered.wait, 10)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

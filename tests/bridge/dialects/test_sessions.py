@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from openenv_bridge.mcp.pushes import Pushes, Wishes
 from openenv_bridge.mcp.sessions import McpSessions
 from openenv_grpc.access import Agent, Trainer
 from openenv_grpc.engine import EngineSettings, SessionManager
@@ -64,6 +65,16 @@ async def test_a_session_with_an_open_stream_does_not_idle(world: World) -> None
     session = await world.sessions.begin(world.manager.spec(), peer="test")
     session.streams += 1
     world.clock.now = 100.0
+    world.sessions.end_idle(20.0)
+    assert world.sessions.find(session.id, Trainer()) is session
+
+
+async def test_a_session_whose_changes_somebody_listens_to_does_not_idle(world: World) -> None:
+    session = await world.sessions.begin(world.manager.spec(), peer="test")
+    with world.sessions.listening(session.port, Pushes(Wishes())):
+        world.clock.now = 100.0
+        world.sessions.end_idle(20.0)
+    world.clock.now = 110.0
     world.sessions.end_idle(20.0)
     assert world.sessions.find(session.id, Trainer()) is session
 

@@ -14,13 +14,15 @@ import pickle
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
 from openenv_grpc.errors import ERROR_TYPES, Effect, OpenEnvError, Reason, Violation
 from openenv_grpc.operations import Kind, Listener, Operation
-from openenv_grpc.tools import ToolLog, ToolNotice, ToolProgress
+from openenv_grpc.tools import Change, Client, ToolLog, ToolNotice, ToolProgress, ToolQuestion
+from openenv_grpc.tools.changes import TellChange
+from openenv_grpc.types import JsonValue
 
 INLINE_BYTES = 64 * 2**10
 """Contents from here on go through the file."""
@@ -43,6 +45,8 @@ class FrameKind(enum.IntEnum):
     """Cancel the operation of that number, if it is awaited and still runs."""
     CLOSE = 4
     """Close the environment and end."""
+    ANSWER = 15
+    """The client was asked. Content: the question's key, and the result or why there is none."""
 
     # To the server
     WARM = 5
@@ -64,6 +68,10 @@ class FrameKind(enum.IntEnum):
     """Something to be logged. Facts: the record."""
     NOTICE = 13
     """A tool tells something. Number: that of the operation. Facts: the notice."""
+    ASKED = 14
+    """A tool asks its caller's client. Number: that of the operation. Facts: the questions."""
+    CHANGED = 16
+    """The environment tells of a change. Number: that of the operation. Facts: the change."""
 
 
 class Frame(NamedTuple):
@@ -175,14 +183,26 @@ def write_operation(operation: Operation) -> bytes:
             operation.context,
             operation.trace,
             operation.listener is not None,
+            None if operation.client is None else operation.client.offers,
+            operation.changes is not None,
         ),
         protocol=5,
     )
 
 
-def read_operation(content: bytes, listener: Listener) -> Operation:
-    """Reads what `write_operation` wrote; `listener` is told if somebody listens."""
-    kind, codec, payload, request_id, timeout_s, context, trace, is_heard = pickle.loads(content)
+def read_operation(
+    content: bytes,
+    listener: Listener,
+    client_of: Callable[[frozenset[str]], Client],
+    tell_change: TellChange,
+) -> Operation:
+    """Reads what `write_operation` wrote.
+
+    `listener` is told if somebody listens, `tell_change` if somebody follows; `client_of` makes
+    who is asked, of what it offers.
+    """
+    kind, codec, payload, request_id, timeout_s, context, trace, *around = pickle.loads(content)
+    is_heard, offers, is_followed = around
     return Operation(
         kind=Kind(kind),
         codec=codec,
@@ -192,6 +212,8 @@ def read_operation(content: bytes, listener: Listener) -> Operation:
         context=context,
         trace=trace,
         listener=listener if is_heard else None,
+        client=None if offers is None else client_of(offers),
+        changes=tell_change if is_followed else None,
     )
 
 
@@ -204,3 +226,44 @@ def read_notice(facts: bytes) -> ToolNotice:
     """Reads what `write_notice` wrote."""
     kind, fields = json.loads(facts)
     return ToolLog(**fields) if kind == ToolLog.__name__ else ToolProgress(**fields)
+
+
+def write_questions(questions: Sequence[ToolQuestion]) -> bytes:
+    """Writes what a tool asks."""
+    return json.dumps([[each.key, each.method, each.params] for each in questions]).encode()
+
+
+def read_questions(facts: bytes) -> list[ToolQuestion]:
+    """Reads what `write_questions` wrote."""
+    return [
+        ToolQuestion(key=key, method=method, params=params)
+        for key, method, params in json.loads(facts)
+    ]
+
+
+def write_answer(question: ToolQuestion) -> bytes:
+    """Writes what came of a question that is answered."""
+    error = question.answered.exception()
+    result = question.answered.result() if error is None else None
+    content = json.dumps([question.key, result, None if error is None else str(error)]).encode()
+    if len(content) < INLINE_BYTES:
+        return content
+    told = f"the answer has {len(content)} bytes; a worker process takes {INLINE_BYTES}"
+    return json.dumps([question.key, None, told]).encode()
+
+
+def read_answer(content: bytes) -> tuple[str, JsonValue, str | None]:
+    """Reads what `write_answer` wrote: the key, and the result or why there is none."""
+    key, result, error = json.loads(content)
+    return key, result, error
+
+
+def write_change(change: Change) -> bytes:
+    """Writes what changed."""
+    return json.dumps([change.listed, change.uri]).encode()
+
+
+def read_change(facts: bytes) -> Change:
+    """Reads what `write_change` wrote."""
+    listed, uri = json.loads(facts)
+    return Change(listed=listed, uri=uri)

@@ -7,6 +7,8 @@ import json
 import logging
 import pickle
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.books import Books
@@ -16,8 +18,11 @@ from openenv_grpc.engine.process.child import Child
 from openenv_grpc.engine.process.frames import (
     Frame,
     FrameKind,
+    read_change,
     read_error,
     read_notice,
+    read_questions,
+    write_answer,
     write_operation,
 )
 from openenv_grpc.engine.process.pool import ProcessPool
@@ -25,6 +30,8 @@ from openenv_grpc.engine.worker import Done
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Kind, Operation
+from openenv_grpc.tools import ToolQuestion
+from openenv_grpc.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +138,10 @@ class ProcessHousing:
                 self._done((frame.content, error))
             case FrameKind.NOTICE:
                 self._tell(frame)
+            case FrameKind.ASKED:
+                self._ask(frame)
+            case FrameKind.CHANGED:
+                self._tell_change(frame)
             case FrameKind.BUILT:
                 facts = json.loads(frame.facts)
                 self.environment_type = facts["type"]
@@ -151,6 +162,26 @@ class ProcessHousing:
             listener = self._running[0].listener
             if listener is not None:
                 listener.tell(read_notice(frame.facts))
+
+    def _tell_change(self, frame: Frame) -> None:
+        if self._running is not None and frame.number == self._number:
+            tell = self._running[0].changes
+            if tell is not None:
+                tell(read_change(frame.facts))
+
+    def _ask(self, frame: Frame) -> None:
+        """Hands on what a tool asks, and later sends what came of it."""
+        questions = read_questions(frame.facts)
+        for question in questions:
+            question.answered.add_done_callback(partial(self._answer, frame.number, question))
+        client = None if self._running is None else self._running[0].client
+        if client is not None and frame.number == self._number:
+            client.ask(questions)
+
+    def _answer(self, number: int, question: ToolQuestion, _: Future[JsonValue]) -> None:
+        if self._child is not None and self._running is not None and number == self._number:
+            content = write_answer(question)
+            self._child.send(FrameKind.ANSWER, number=number, content=content)
 
     def left_alone(self, exit_code: int) -> None:
         """Notes that the process has ended."""

@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeVar
 
 from openenv_grpc import tracing
@@ -22,7 +23,7 @@ from openenv_grpc.engine.housing import awaited
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.process.frames import Frame, FrameKind, read_operation, write_error
-from openenv_grpc.engine.process.line import Line, LineListener
+from openenv_grpc.engine.process.line import Line, LineClient, LineListener
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.traced import make_performer
 from openenv_grpc.events import log_event
@@ -48,6 +49,7 @@ class Resident:
         self._tools: HeldContext | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: tuple[int, asyncio.Task[Outcome | BaseException]] | None = None
+        self._client: LineClient | None = None  # of the last operation whose tool may ask
 
     def serve(self) -> None:
         """Does what the server asks, until it asks for the end or is gone."""
@@ -59,6 +61,8 @@ class Resident:
                     self._run(frame)
                 case FrameKind.CANCEL:
                     self._on_loop().call_soon_threadsafe(self._cancel, frame.number)
+                case FrameKind.ANSWER:
+                    self._answer(frame)
                 case _:
                     self._close()
                     return
@@ -100,7 +104,13 @@ class Resident:
         performer = self._performer
         assert performer is not None
         try:
-            operation = read_operation(frame.content, LineListener(self._line, frame.number))
+            listener = LineListener(self._line, frame.number)
+            operation = read_operation(
+                frame.content,
+                listener,
+                partial(self._client_of, frame.number),
+                listener.tell_change,
+            )
             if performer.instance.awaits(operation):
                 loop = self._on_loop()
                 loop.call_soon_threadsafe(self._start, performer, operation, frame.number)
@@ -110,6 +120,16 @@ class Resident:
                 self._tell(performer.perform(operation))
         except BaseException as error:
             self._broke(error)
+
+    def _client_of(self, number: int, offers: frozenset[str]) -> LineClient:
+        if self._client is not None:  # a thread of the tool may wait on
+            self._client.hang_up("the call is over")
+        self._client = LineClient(self._line, number, offers)
+        return self._client
+
+    def _answer(self, frame: Frame) -> None:
+        if self._client is not None:
+            self._client.answer(frame)
 
     def _start(self, performer: Performer, operation: Operation, number: int) -> None:
         task = asyncio.get_running_loop().create_task(awaited(performer, operation))
