@@ -328,14 +328,18 @@ class ConnectSession:
         elif outcome.HasField("event"):
             self._listening.hear_event(outcome.event)
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""
         pending = self._unanswered.get(outcome.request_id)
-        if pending is not None and peeled is not None:
-            if pending.peels:
-                pending.peeled = peeled
-            else:
-                peeled.put_back(outcome)
+        if pending is None:
+            return
+        if pending.peels:
+            pending.peeled = peeled
+        else:
+            peeled.put_back(outcome)
+
+    def outgrow(self) -> None:
+        """See `Receiver`."""
         self._moving.outgrow()
 
     def attach(self) -> bytes | None:

@@ -26,7 +26,7 @@ from openenv_grpc.events import log_event
 from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
-from openenv_grpc.wire.peeling import Peeled, peel
+from openenv_grpc.wire.peeling import Peeled, peel, peel_outcome
 
 MessageT = TypeVar("MessageT", session_pb2.ConnectResponse, session_pb2.Outcome)
 
@@ -59,8 +59,12 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
-        """Learns that what it receives next is large; `peeled` has what was taken out of it."""
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """Takes what was taken out of the outcome that it receives next."""
+        ...
+
+    def outgrow(self) -> None:
+        """Learns that what it receives next is large, and kept others waiting."""
         ...
 
 
@@ -75,7 +79,10 @@ class _Barrier:
         if outcome.control_id == _BARRIER:
             self.passed.set()
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """See `Receiver`."""
+
+    def outgrow(self) -> None:
         """See `Receiver`."""
 
 
@@ -283,8 +290,12 @@ class Connection:
         """Takes an outcome out of the shared memory."""
         limit_bytes = self._options.max_message_bytes
         data = self._sharing.take(outcome.shared_block, limit_bytes=limit_bytes)
-        found = self._parse(session_pb2.Outcome, data)
+        peeled = peel_outcome(data)
+        found = self._parse(session_pb2.Outcome, data if peeled is None else peeled.message)
         found.session = outcome.session
+        receiver = self._receivers.get(outcome.session)
+        if peeled is not None and receiver is not None:
+            receiver.peel(found, peeled)
         return found
 
     def _tell_large(self, response: session_pb2.ConnectResponse, peeled: Peeled | None) -> None:
@@ -293,9 +304,10 @@ class Connection:
             if receiver is None:
                 continue
             if peeled is not None and peeled.outcome == place:
-                receiver.outgrow(outcome, peeled)
+                receiver.peel(outcome, peeled)
+                receiver.outgrow()
             elif outcome.ByteSize() > LARGE_BYTES:
-                receiver.outgrow(outcome, None)
+                receiver.outgrow()
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)
