@@ -290,7 +290,7 @@ class Connection:
         """Takes an outcome out of the shared memory."""
         limit_bytes = self._options.max_message_bytes
         data = self._sharing.take(outcome.shared_block, limit_bytes=limit_bytes)
-        peeled = peel_outcome(data)
+        peeled = peel_outcome(data) if len(data) > LARGE_BYTES else None
         found = self._parse(session_pb2.Outcome, data if peeled is None else peeled.message)
         found.session = outcome.session
         receiver = self._receivers.get(outcome.session)
