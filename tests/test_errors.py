@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from openenv_grpc import errors
 from openenv_grpc.errors import (
     ERROR_TYPES,
     ConcurrencyConfigurationError,
@@ -22,7 +23,8 @@ from openenv_grpc.errors import (
 
 def test_every_reason_has_one_error() -> None:
     assert set(ERROR_TYPES) == set(Reason)
-    assert len(OpenEnvError.__subclasses__()) == len(Reason)
+    ours = [each for each in OpenEnvError.__subclasses__() if each.__module__ == errors.__name__]
+    assert len(ours) == len(Reason)
 
 
 def test_an_error_says_nothing_of_effects_unless_told() -> None:
