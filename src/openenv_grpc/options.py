@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.types import ServerMode
 
 FilePath = str | os.PathLike[str]
@@ -50,6 +51,8 @@ class EngineOptions(TypedDict, total=False):
     """How long a session that nobody is attached to keeps its slot although others wait."""
     hold_and_wait_grace_s: float
     """How long a connection may leave all slots idle that its own openings wait for."""
+    crew: Crew | None
+    """The worker processes of which the server is one, for `openenv-grpc serve --workers`."""
     otel: bool
     """Configures OpenTelemetry by its variables, unless the program has done so."""
 

@@ -352,12 +352,17 @@ def serve(
     Raises:
         ConfigurationError: an environment, an option or a port is not to be had.
     """
+    run_server(lambda: Server(*targets, **options), on_ready)
+
+
+def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | None) -> None:
+    """Runs a server that `make` returns, as `serve` does. Raises what making it does."""
     from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
 
     keep_blocks()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
-        runner.run(_serve_until_signal(targets, on_ready, options))
+        runner.run(_serve_until_signal(make, on_ready))
     finally:
         # Closing a runner waits for every task, even of an environment that ignores cancellation.
         if runner.run(all_ended()):
@@ -365,11 +370,9 @@ def serve(
 
 
 async def _serve_until_signal(
-    targets: tuple[Target, ...],
-    on_ready: Callable[[Server], None] | None,
-    options: ServerOptions,
+    make: Callable[[], Server], on_ready: Callable[[Server], None] | None
 ) -> None:
-    server = Server(*targets, **options)
+    server = make()
     await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:

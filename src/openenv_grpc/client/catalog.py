@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +16,8 @@ from openenv_grpc.client.grpc_transport import open_channel
 from openenv_grpc.client.http_sessions import connector
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import Target, parse_url
+from openenv_grpc.client.urls import Target, parse_url, write_url
+from openenv_grpc.client.worker_targets import worker_targets
 from openenv_grpc.errors import (
     DeadlineExceededError,
     EnvironmentNotFoundError,
@@ -29,6 +31,7 @@ from openenv_grpc.serialization import parse_json, parse_json_object
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
 from openenv_grpc.wire.budgets import read_budgets
+from openenv_grpc.wire.crew import read_workers
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
@@ -55,6 +58,8 @@ class EnvironmentDescription:
     session_count: int | None = None
     doors: dict[str, str] = field(default_factory=dict)
     """Where it is reached, by protocol; Unix sockets are `unix` for gRPC and `http+unix`."""
+    workers: list[str] = field(default_factory=list)
+    """URLs for gRPC of the server's worker processes, by their numbers, if it has several."""
 
 
 async def describe(
@@ -99,25 +104,27 @@ async def _by_grpc(
     async with open_channel(target, options) as channel:
         catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         try:
-            names = [environment]
-            if not environment:
-                listed = await catalog.ListEnvironments(
-                    catalog_pb2.ListEnvironmentsRequest(), metadata=metadata
-                )
-                names = list(listed.environments)
+            listed = await catalog.ListEnvironments(
+                catalog_pb2.ListEnvironmentsRequest(), metadata=metadata
+            )
+            crew = read_workers(listed.workers)
+            workers = () if crew is None else worker_targets(target, crew)
             return [
                 _described(
                     await catalog.GetEnvironment(
                         catalog_pb2.GetEnvironmentRequest(environment=name), metadata=metadata
-                    )
+                    ),
+                    workers,
                 )
-                for name in names
+                for name in ([environment] if environment else listed.environments)
             ]
         except grpc.aio.AioRpcError as error:
             raise error_of(error, target=target.uri) from error
 
 
-def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescription:
+def _described(
+    response: catalog_pb2.GetEnvironmentResponse, workers: Sequence[Target]
+) -> EnvironmentDescription:
     found = response.environment
     schemas = {
         "action": found.action_schema_json,
@@ -141,6 +148,7 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
         session_limit=found.session_limit,
         session_count=found.session_count,
         doors={_door_name(door): door.uri for door in found.doors},
+        workers=[write_url(worker) for worker in workers],
     )
 
 

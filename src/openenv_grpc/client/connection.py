@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from openenv_grpc.client.sharing import OfferedSharing
 from openenv_grpc.client.transport import ConnectionOptions, Transport
+from openenv_grpc.crew import Crew
 from openenv_grpc.errors import (
     Effect,
     InternalError,
@@ -26,6 +27,7 @@ from openenv_grpc.events import log_event
 from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
+from openenv_grpc.wire.crew import read_workers
 from openenv_grpc.wire.peeling import Peeled, peel, peel_outcome
 
 MessageT = TypeVar("MessageT", session_pb2.ConnectResponse, session_pb2.Outcome)
@@ -115,6 +117,8 @@ class Connection:
         """How many operations of a session may be in flight; 0 for any number."""
         self.features: frozenset[str] = frozenset()
         """What the server can do beyond the usual."""
+        self.crew: Crew | None = None
+        """The worker processes of the server, if it has several."""
         self.draining = False
         """Whether the server has said that it is about to stop, and takes no new sessions."""
         self._answered = False  # whether an operation has got its outcome here
@@ -153,6 +157,7 @@ class Connection:
             raise
         self.operations_limit = greeting.max_operations_per_session
         self.features = frozenset(greeting.features)
+        self.crew = read_workers(greeting.workers)
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
 

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from openenv_grpc.client import arguments, connections, parsing, providers
+from openenv_grpc.client import arguments, parsing, providers, spreading
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.connecting import connect_all
+from openenv_grpc.client.connections import Wanted
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
-from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
@@ -412,11 +412,13 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
                 await last.close()  # only now, so that a connection that still stands is kept
             return session
 
-    async def _dial(self, group: Group | None = None) -> RemoteSession:
+    async def _dial(self) -> RemoteSession:
         target = await self._located()
-        opening = connections.open_session(
-            target,
-            self._options,
+        opening = spreading.open_session(target, self._options, self._wanted())
+        return await traced(opening, target=target, environment=self._environment)
+
+    def _wanted(self) -> Wanted:
+        return Wanted(
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
@@ -424,9 +426,7 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
             queue_timeout_s=self._queue_timeout_s,
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
-            group=group,
         )
-        return await traced(opening, target=target, environment=self._environment)
 
     async def _located(self) -> Target:
         """Returns where the server is, which a provider may have to start."""

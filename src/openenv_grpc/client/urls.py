@@ -80,6 +80,13 @@ def parse_url(base_url: str) -> Target:
     raise _refused(base_url, f"its scheme {parts.scheme!r} is not known")
 
 
+def write_url(target: Target) -> str:
+    """Returns the URL that `parse_url` reads a target of gRPC from."""
+    if target.uri.startswith("unix:"):
+        return target.uri
+    return f"grpc{'s' if target.secure else ''}://{target.uri}"
+
+
 def _unix_path(text: str, base_url: str) -> str:
     path = text.partition(":")[2]
     if path.startswith("//"):

@@ -38,6 +38,7 @@ from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.crew import fill_workers
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 from openenv_grpc.wire.varints import varint
 
@@ -210,6 +211,7 @@ class _ServerStream:
         hello.features.extend(FEATURES)
         hello.environments.extend(self._host.environments)
         hello.max_operations_per_session = self._limits.max_operations_per_session
+        fill_workers(hello.workers, self._host.crew)
         if self._sharing is None:
             self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
             hello.shares_memory = self._sharing is not None
