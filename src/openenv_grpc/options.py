@@ -64,6 +64,7 @@ class ServerOptions(EngineOptions, total=False):
     grpc_port: int | None
     http_port: int | None
     unix: FilePath | None
+    http_unix: FilePath | None
     insecure: bool
     tokens: str | Sequence[str] | None
     token_file: FilePath | None
@@ -79,6 +80,7 @@ class ServerOptions(EngineOptions, total=False):
     session_timeout_s: float | None
     max_message_bytes: int
     max_unsent_bytes: int
+    max_shared_bytes: int
     max_json_bytes: int
     isolation: str | None
     drain_timeout_s: float

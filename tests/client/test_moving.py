@@ -23,6 +23,13 @@ from openenv_grpc.errors import SessionTakenOverError
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.client.peers import ConnectPeer
 
+
+@pytest.fixture(autouse=True)
+def no_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has outcomes go over connections: no session outgrows its own by what lies in memory."""
+    monkeypatch.setenv("OPENENV_GRPC_SHARED_MEMORY", "0")
+
+
 LARGE = {"text": "x" * 300_000}
 SMALL = {"n": 1}
 

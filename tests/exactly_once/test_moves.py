@@ -14,6 +14,12 @@ from tests.exactly_once.conftest import Served
 from tests.exactly_once.test_cuts import run_through
 
 
+@pytest.fixture(autouse=True)
+def no_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has outcomes go over connections: no session outgrows its own by what lies in memory."""
+    monkeypatch.setenv("OPENENV_GRPC_SHARED_MEMORY", "0")
+
+
 @pytest.fixture
 def landings(monkeypatch: pytest.MonkeyPatch) -> Counter[Landing]:
     """Has every outcome be a large one, moves tried at once, and counts what became of them."""

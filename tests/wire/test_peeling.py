@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads
-from openenv_grpc.wire.peeling import Peeled, peel
+from openenv_grpc.wire.peeling import Peeled, peel, peel_outcome
 
 LARGE = np.arange(100_000, dtype=np.uint8)
 
@@ -85,3 +85,21 @@ def test_broken_messages_are_left_to_the_parser(noise: bytes, at: int) -> None:
     broken = data[:at] + noise + data[at:]
     peeled = peel(broken)
     assert peeled is None or len(peeled.message) + len(peeled.data) <= len(broken)
+
+
+def test_an_outcome_by_itself_is_peeled_alike() -> None:
+    outcome = response("step", 0, small=np.arange(3), large=LARGE).outcomes[0]
+    peeled = peel_outcome(outcome.SerializeToString())
+    assert peeled is not None
+    assert len(peeled.message) < 1000
+    found = session_pb2.Outcome.FromString(peeled.message)
+    assert (found.session, found.request_id, peeled.attachment) == (3, 300, 1)
+    seen = payloads.decode_object(found.step.observation, what="it", peeled=peeled)
+    assert_array_equal(seen["large"], LARGE)
+    peeled.put_back(found)
+    assert found == outcome
+
+
+@given(st.binary(max_size=300))
+def test_what_is_no_outcome_is_not_peeled_and_raises_nothing(data: bytes) -> None:
+    peel_outcome(b"\x2a" + data)

@@ -11,13 +11,18 @@ from openenv_grpc.workers.doors import WorkerDoors, plan_doors
 
 def test_each_worker_has_the_next_ports_a_socket_of_its_number_and_its_own_public_url() -> None:
     options = ServerOptions(
-        grpc_port=50051, http_port=8000, unix=Path("a/b.sock"), public_url="https://h/{worker}/x"
+        grpc_port=50051,
+        http_port=8000,
+        unix=Path("a/b.sock"),
+        http_unix=Path("h.sock"),
+        public_url="https://h/{worker}/x",
     )
 
     first, second = plan_doors(options, 2)
 
     assert (first.grpc_port, first.http_port, first.unix) == (50051, 8000, Path("a/b.sock"))
     assert (second.grpc_port, second.http_port, second.unix) == (50052, 8001, Path("a/b.sock.1"))
+    assert (first.http_unix, second.http_unix) == (Path("h.sock"), Path("h.sock.1"))
     assert [first.public_url, second.public_url] == ["https://h/0/x", "https://h/1/x"]
 
 

@@ -88,7 +88,12 @@ def serve(
 
 
 def _announce(server: serving.Server) -> None:
-    doors = WorkerDoors(grpc=server.grpc_address, http=server.http_address, unix=server.unix_path)
+    doors = WorkerDoors(
+        grpc=server.grpc_address,
+        http=server.http_address,
+        unix=server.unix_path,
+        http_unix=server.http_unix_path,
+    )
     _announce_workers([doors])
 
 

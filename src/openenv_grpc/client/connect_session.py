@@ -105,6 +105,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         return self.limits.budgets
 
+    @property
+    def shares_memory(self) -> bool:
+        """See `RemoteSession`."""
+        return self._ride.berth.link.limits.shares_memory
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
@@ -326,13 +331,16 @@ class ConnectSession:
         elif outcome.HasField("event"):
             self._listening.hear_event(outcome.event)
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""
         pending = self._unanswered.get(outcome.request_id)
         if pending is not None and pending.place is not None:
             pending.place.peeled = peeled
         elif pending is not None:
             pending.peeled = peeled
+
+    def outgrow(self) -> None:
+        """See `Receiver`."""
         self._moving.outgrow()
 
     def attach(self) -> bytes | None:

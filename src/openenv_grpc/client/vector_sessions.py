@@ -26,6 +26,7 @@ class ConnectionArguments(TypedDict, total=False):
     resume_window_s: float | None
     queue_timeout_s: float
     snapshot_id: str
+    shared_memory: bool | None
     token: str | None
     tls_ca: FilePath | None
     tls_cert: FilePath | None

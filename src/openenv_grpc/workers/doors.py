@@ -23,6 +23,7 @@ class WorkerDoors:
     grpc: str | None
     http: str | None
     unix: str | None
+    http_unix: str | None = None
 
     def address(self, public_url: str) -> WorkerAddress:
         """Returns the same for clients."""
@@ -45,6 +46,7 @@ class DoorPlan:
     grpc_port: int | None
     http_port: int | None
     unix: Path | None
+    http_unix: Path | None
     public_url: str
 
     def options(self) -> ServerOptions:
@@ -53,6 +55,7 @@ class DoorPlan:
             grpc_port=self.grpc_port,
             http_port=self.http_port,
             unix=self.unix,
+            http_unix=self.http_unix,
             public_url=self.public_url or None,
         )
 
@@ -87,12 +90,13 @@ def plan_doors(options: ServerOptions, size: int) -> list[DoorPlan]:
             f"each worker is reached at an address of its own: with --workers, --public-url has "
             f"{PLACE_OF_NUMBER} where its number stands, as in https://HOST/{PLACE_OF_NUMBER}"
         )
-    unix = options.get("unix")
+    unix, http_unix = options.get("unix"), options.get("http_unix")
     return [
         DoorPlan(
             grpc_port=grpc_ports[number],
             http_port=http_ports[number],
             unix=None if unix is None else _socket_path(Path(unix), number),
+            http_unix=None if http_unix is None else _socket_path(Path(http_unix), number),
             public_url=public_url.replace(PLACE_OF_NUMBER, str(number)),
         )
         for number in range(size)

@@ -22,11 +22,12 @@ class Ready:
     grpc: str | None
     http: str | None
     unix: str | None
+    http_unix: str | None
 
     @property
     def doors(self) -> WorkerDoors:
         """Where it does."""
-        return WorkerDoors(grpc=self.grpc, http=self.http, unix=self.unix)
+        return WorkerDoors(grpc=self.grpc, http=self.http, unix=self.unix, http_unix=self.http_unix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

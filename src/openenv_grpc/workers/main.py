@@ -37,7 +37,12 @@ def main(control: int, pipe: int, parent: int, content: BinaryIO) -> None:
         run_server(
             lambda: WorkerServer(*definitions, line=line, crew=crew, options=served.options),
             on_ready=lambda server: line.say(
-                Ready(grpc=server.grpc_address, http=server.http_address, unix=server.unix_path)
+                Ready(
+                    grpc=server.grpc_address,
+                    http=server.http_address,
+                    unix=server.unix_path,
+                    http_unix=server.http_unix_path,
+                )
             ),
         )
     except (ConfigurationError, OpenEnvError) as error:

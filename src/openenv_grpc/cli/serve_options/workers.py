@@ -20,8 +20,9 @@ class WorkerOptions:
             min=1,
             max=MAX_WORKERS,
             help="Processes that serve, each on ports of its own, counted on from --grpc-port and "
-            "--http-port; the path of --unix gets the suffix .1, .2 and so on. They share "
-            "--max-sessions evenly, and each has a queue of its own. Clients in Python spread "
-            "their sessions over them. --public-url has {worker} where a worker's number stands.",
+            "--http-port; the paths of --unix and --http-unix get the suffix .1, .2 and so on. "
+            "They share --max-sessions evenly, and each has a queue of its own. Clients in Python "
+            "spread their sessions over them. --public-url has {worker} where a worker's number "
+            "stands.",
         ),
     ] = 1
