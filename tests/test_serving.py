@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -88,6 +89,39 @@ async def test_a_unix_socket_is_a_door_of_its_own(tmp_path: Path) -> None:
             assert (await client.reset()).observation.echoed_message == "Echo environment ready!"
 
     assert not path.exists()
+
+
+async def test_a_unix_socket_for_http_is_a_door_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "http.sock"
+
+    async with Server(echo(), grpc_port=None, http_port=None, http_unix=path) as server:
+        assert (server.http_unix_path, server.http_address) == (str(path), None)
+        assert path.stat().st_mode & 0o077 == 0
+        async with EchoEnv(base_url=f"http+unix:{path}") as client:
+            assert (await client.reset()).observation.echoed_message == "Echo environment ready!"
+            assert client.shares_memory is (sys.platform == "linux")
+        with pytest.raises(ConfigurationError, match=r"a server listens on .* already"):
+            async with Server(echo(), grpc_port=None, http_port=None, http_unix=path):
+                pass
+
+    assert not path.exists()
+    with pytest.raises(UnavailableError, match=r"http\.sock"):
+        await EchoEnv(base_url=f"http+unix:{path}").connect()
+
+
+async def test_both_sockets_are_listed_beside_the_ports(tmp_path: Path) -> None:
+    http, grpc_path = tmp_path / "http.sock", tmp_path / "grpc.sock"
+
+    async with Server(echo(), grpc_port=0, http_port=0, unix=grpc_path, http_unix=http) as server:
+        async with EchoEnv(base_url=f"http://{server.http_address}") as client:
+            await client.reset()
+        [described] = await describe(f"unix:{grpc_path}")
+        assert described.doors["unix"] == f"unix:{grpc_path}"
+        assert described.doors["http+unix"] == f"http+unix:{http}"
+        assert described.doors["http"].startswith("http://127.0.0.1:")
+        [described] = await describe(f"http+unix:{http}")
+        assert described.doors == {"http+unix": f"http+unix:{http}"}
+        assert "action" in described.schemas
 
 
 async def test_a_unix_socket_left_behind_is_replaced(tmp_path: Path) -> None:

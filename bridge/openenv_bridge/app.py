@@ -37,7 +37,7 @@ from openenv_grpc import tracing
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import UnavailableError
 from openenv_grpc.sessions import SessionHost
-from openenv_grpc.stream import MAX_UNSENT_BYTES, StreamLimits
+from openenv_grpc.stream import MAX_SHARED_BYTES, MAX_UNSENT_BYTES, StreamLimits
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class Bridge:
         ssl_context: ssl.SSLContext | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        max_shared_bytes: int = MAX_SHARED_BYTES,
         max_json_bytes: int = MAX_FRAME_BYTES,
         max_operations_per_session: int = 16,
         progress_interval_s: float = PROGRESS_INTERVAL_S,
@@ -80,7 +81,7 @@ class Bridge:
         any, a server beyond loopback takes all. `allowed_origins` are pages that may use it,
         beside those from its own hosts; `*` in either stands for all. With an `ssl_context` TLS is
         spoken, but not on the Unix socket. `max_message_bytes` holds for HTTP bodies and binary
-        frames, `max_json_bytes` for frames of JSON. `max_unsent_bytes`,
+        frames, `max_json_bytes` for frames of JSON. `max_unsent_bytes`, `max_shared_bytes`,
         `max_operations_per_session` and `progress_interval_s` hold for streams in binary frames.
         Sockets are pinged every `ping_interval_s`, never if that is 0, and closed when there was no
         answer for `ping_timeout_s`, or for as long as the interval.
@@ -93,6 +94,7 @@ class Bridge:
         self._limits = StreamLimits(
             max_receive_bytes=max_message_bytes,
             max_unsent_bytes=max_unsent_bytes,
+            max_shared_bytes=max_shared_bytes,
             max_operations_per_session=max_operations_per_session,
             progress_interval_s=progress_interval_s,
         )

@@ -29,6 +29,8 @@ class MetricsRoute:
         host = self._host
         parts = (_sessions(host), _operations(host), _usage(host), _server(host))
         lines = [*chain.from_iterable(parts), ""]
+        if host.crew is not None:
+            lines = [_of_worker(line, host.crew.worker) for line in lines]
         return web.Response(body="\n".join(lines).encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -132,6 +134,17 @@ def _sample(name: str, value: float, /, **labels: str) -> str:
     written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
     number = "+Inf" if value == math.inf else repr(value)
     return f"{name}{{{written}}} {number}" if written else f"{name} {number}"
+
+
+def _of_worker(line: str, worker: int) -> str:
+    """Gives a sample the worker process that counted it for a label."""
+    if not line or line.startswith("#"):
+        return line
+    name, _, value = line.rpartition(" ")
+    name, brace, labels = name.partition("{")
+    labels = labels if brace else "}"
+    comma = "" if labels == "}" else ","
+    return f'{name}{{worker="{worker}"{comma}{labels} {value}'
 
 
 def _escaped(text: str) -> str:

@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import socket
 import stat
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,10 @@ def _bind_failure(family: int, address: Any) -> OSError | None:
     return None
 
 
-def check_socket(path: Path) -> None:
+def check_socket(path: Path, option: str) -> None:
     """Sees to it that nobody's socket or file is taken away, and that one can be made at all.
+
+    `option` is what would name another.
 
     Raises:
         ConfigurationError: something is there, or nothing can be.
@@ -70,7 +73,7 @@ def check_socket(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError:
-        _try_socket(path)
+        _try_socket(path, option)
         return
     if not stat.S_ISSOCK(mode):
         raise ConfigurationError(f"{path} is there already and is no socket; choose another path")
@@ -82,7 +85,13 @@ def check_socket(path: Path) -> None:
     raise ConfigurationError(f"a server listens on {path} already; choose another path")
 
 
-def _try_socket(path: Path) -> None:
+def keep_socket(path: Path, stack: AsyncExitStack) -> None:
+    """Keeps a socket to its owner, and has it taken away in the end."""
+    stack.callback(path.unlink, missing_ok=True)
+    path.chmod(0o600)  # whoever can write to it drives the environments
+
+
+def _try_socket(path: Path, option: str) -> None:
     """Makes a socket and takes it away, since gRPC does not say why it could not."""
     try:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -90,6 +99,6 @@ def _try_socket(path: Path) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on unix:{path}: {error.strerror or error}; choose a path in a folder "
-            "that exists and can be written to (--unix)"
+            f"that exists and can be written to ({option})"
         ) from error
     path.unlink()

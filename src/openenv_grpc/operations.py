@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import InternalError, OpenEnvError
 from openenv_grpc.tools import (
@@ -152,6 +153,8 @@ class Opened:
     environment: str
     resume_window_s: float | None = None
     """How long the session outlives its connection; `None` for not at all."""
+    crew: Crew | None = None
+    """The worker processes of which one has the session; `None` where there is one process."""
 
 
 @dataclass(slots=True, kw_only=True)

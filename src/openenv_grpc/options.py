@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.types import ServerMode
 
 FilePath = str | os.PathLike[str]
@@ -50,6 +51,8 @@ class EngineOptions(TypedDict, total=False):
     """How long a session that nobody is attached to keeps its slot although others wait."""
     hold_and_wait_grace_s: float
     """How long a connection may leave all slots idle that its own openings wait for."""
+    crew: Crew | None
+    """The worker processes of which the server is one, for `openenv-grpc serve --workers`."""
     otel: bool
     """Configures OpenTelemetry by its variables, unless the program has done so."""
 
@@ -61,6 +64,7 @@ class ServerOptions(EngineOptions, total=False):
     grpc_port: int | None
     http_port: int | None
     unix: FilePath | None
+    http_unix: FilePath | None
     insecure: bool
     tokens: str | Sequence[str] | None
     token_file: FilePath | None
@@ -76,6 +80,7 @@ class ServerOptions(EngineOptions, total=False):
     session_timeout_s: float | None
     max_message_bytes: int
     max_unsent_bytes: int
+    max_shared_bytes: int
     max_json_bytes: int
     isolation: str | None
     drain_timeout_s: float

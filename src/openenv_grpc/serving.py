@@ -13,20 +13,16 @@ from typing import Any, Self, Unpack
 
 from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
-from openenv_grpc.app import App, read_mode
-from openenv_grpc.definition import EnvironmentDefinition
+from openenv_grpc.app import read_mode
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
 from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
-from openenv_grpc.targets import load
+from openenv_grpc.targets import Target, definition_of
 from openenv_grpc.types import ServerMode
 
 logger = logging.getLogger(__name__)
-
-Target = str | App | EnvironmentDefinition
-"""An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
 
 DRAIN_TIMEOUT_S = 30.0
 """How long a server that drains waits for episodes, unless something else is said."""
@@ -51,6 +47,7 @@ class Server:
         grpc_port: int | None = 50051,
         http_port: int | None = 8000,
         unix: FilePath | None = None,
+        http_unix: FilePath | None = None,
         insecure: bool = False,
         tokens: str | Sequence[str] | None = None,
         token_file: FilePath | None = None,
@@ -66,6 +63,7 @@ class Server:
         session_timeout_s: float | None = None,
         max_message_bytes: int = door_limits.MAX_MESSAGE_BYTES,
         max_unsent_bytes: int = door_limits.MAX_UNSENT_BYTES,
+        max_shared_bytes: int = door_limits.MAX_SHARED_BYTES,
         max_json_bytes: int = door_limits.MAX_JSON_BYTES,
         isolation: str | None = None,
         drain_timeout_s: float = DRAIN_TIMEOUT_S,
@@ -78,12 +76,14 @@ class Server:
         """Finds the environments, of which the first is the default. Opens no door yet.
 
         A port of 0 is any free one, `None` is none: `grpc_port`, and `http_port` for HTTP,
-        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port. `mode`,
+        WebSocket and MCP. `unix` is the path of a socket for gRPC, beside the port, and `http_unix`
+        of one for the rest. `mode`,
         `max_sessions`, `session_timeout_s` and `isolation` (`thread`, `process`, `shared`,
         `inline`) come before what the environments say of themselves. `drain_timeout_s` is how
         long `drain` waits for episodes. With `refuse_when_full` no opening waits for a slot.
         `max_message_bytes` holds for messages, frames and bodies that come in, `max_json_bytes` for
         frames of JSON; past `max_unsent_bytes` of answers no more is read of a stream.
+        `max_shared_bytes` is the memory that a connection from this machine may share; 0 for none.
         `EngineOptions` tells of the rest.
 
         Clients that ask for progress get it every `progress_interval_s`, 5, of what takes long.
@@ -106,13 +106,15 @@ class Server:
         """
         if not targets:
             raise ConfigurationError("name an environment to serve")
-        if grpc_port is None and http_port is None and unix is None:
+        if grpc_port is None and http_port is None and unix is None and http_unix is None:
             raise ConfigurationError("a server without gRPC and without HTTP has no door")
         if not drain_timeout_s >= 0:
             raise ConfigurationError(f"the time to drain is at least 0, not {drain_timeout_s!r}")
         self._drain_timeout_s = drain_timeout_s
         limits = door_limits.sizes(
-            max_message_bytes=max_message_bytes, max_unsent_bytes=max_unsent_bytes
+            max_message_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
+            max_shared_bytes=max_shared_bytes,
         )
         self._json_limit = door_limits.json_size(max_json_bytes)
         beats = door_limits.beats(
@@ -151,7 +153,7 @@ class Server:
         if refuse_when_full:
             engine["max_queued"] = 0
         settings = EngineSettings(**engine)
-        definitions = [replace(_definition(target), **overrides) for target in targets]
+        definitions = [replace(definition_of(target), **overrides) for target in targets]
         try:
             self._manager = SessionManager(definitions, settings)
         except TypeError as error:  # a factory that builds no environment
@@ -160,6 +162,7 @@ class Server:
         self._grpc_port = grpc_port
         self._http_port = http_port
         self._unix = None if unix is None else Path(unix)
+        self._http_unix = None if http_unix is None else Path(http_unix)
         self._manager.metrics.limits |= limits | self._json_limit
         at_once = settings.max_operations_per_session
         self._door_options: dict[str, Any] = {
@@ -179,6 +182,11 @@ class Server:
     def unix_path(self) -> str | None:
         """Path of the gRPC socket, if there is one."""
         return None if self._unix is None else str(self._unix)
+
+    @property
+    def http_unix_path(self) -> str | None:
+        """Path of the socket for HTTP, WebSocket and MCP, if there is one."""
+        return None if self._http_unix is None else str(self._http_unix)
 
     async def __aenter__(self) -> Self:
         """Opens the doors.
@@ -236,7 +244,7 @@ class Server:
         if self._grpc_port is not None:
             listened.append(addresses.join(self._host, self._grpc_port))
         if self._unix is not None:
-            addresses.check_socket(self._unix)
+            addresses.check_socket(self._unix, "--unix")
             listened.append(f"unix:{self._unix}")
         if not listened:
             return
@@ -254,22 +262,23 @@ class Server:
         )
         await stack.enter_async_context(server)
         if self._unix is not None:
-            stack.callback(self._unix.unlink, missing_ok=True)
-            self._unix.chmod(0o600)  # whoever can write to it drives the environments
+            addresses.keep_socket(self._unix, stack)
         if self._grpc_port is not None:
             self.grpc_address = addresses.join(self._host, server.ports[0])
 
     async def _open_http(self, stack: AsyncExitStack) -> None:
-        if self._http_port is None:
+        if self._http_port is None and self._http_unix is None:
             return
+        if self._http_unix is not None:
+            addresses.check_socket(self._http_unix, "--http-unix")
         from openenv_bridge import Bridge  # here for the same reason
 
-        protection = self._protection
-        certificate = protection.certificate
+        protection, certificate = self._protection, self._protection.certificate
         bridge = Bridge(
             self._manager,
-            address=self._host,
-            port=self._http_port,
+            address=None if self._http_port is None else self._host,
+            port=self._http_port or 0,
+            unix_path=self.http_unix_path,
             grpc_address=self.grpc_address,
             access=self._access,
             allowed_hosts=protection.allowed_hosts,
@@ -279,7 +288,10 @@ class Server:
             **self._door_options,
         )
         await stack.enter_async_context(bridge)
-        self.http_address = addresses.join(self._host, bridge.port)
+        if self._http_unix is not None:
+            addresses.keep_socket(self._http_unix, stack)
+        if self._http_port is not None:
+            self.http_address = addresses.join(self._host, bridge.port)
 
     def _doors(self, environment: str) -> list[tuple[str, str]]:
         """Lists where an environment is reached, by protocol."""
@@ -289,6 +301,8 @@ class Server:
         if self._unix is not None:
             # Whole: who asks may be in another folder.
             doors.append(("grpc", f"unix:{self._unix.absolute()}"))
+        if self._http_unix is not None:
+            doors.append(("http", f"http+unix:{self._http_unix.absolute()}"))
         base = self._http_url()
         if base:
             doors += [
@@ -338,12 +352,17 @@ def serve(
     Raises:
         ConfigurationError: an environment, an option or a port is not to be had.
     """
+    run_server(lambda: Server(*targets, **options), on_ready)
+
+
+def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | None) -> None:
+    """Runs a server that `make` returns, as `serve` does. Raises what making it does."""
     from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
 
     keep_blocks()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
-        runner.run(_serve_until_signal(targets, on_ready, options))
+        runner.run(_serve_until_signal(make, on_ready))
     finally:
         # Closing a runner waits for every task, even of an environment that ignores cancellation.
         if runner.run(all_ended()):
@@ -351,11 +370,9 @@ def serve(
 
 
 async def _serve_until_signal(
-    targets: tuple[Target, ...],
-    on_ready: Callable[[Server], None] | None,
-    options: ServerOptions,
+    make: Callable[[], Server], on_ready: Callable[[Server], None] | None
 ) -> None:
-    server = Server(*targets, **options)
+    server = make()
     await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
     with stopping_on_signals(drain=server.drain, stop=server.stop):
         async with server:
@@ -371,16 +388,6 @@ def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _definition(target: Target) -> EnvironmentDefinition:
-    match target:
-        case str():
-            return load(target)
-        case App():
-            return target.definition
-        case EnvironmentDefinition():
-            return target
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.metrics import Metrics, Usage
@@ -342,6 +343,11 @@ class SessionHost(Protocol):
     @property
     def drain_remaining_s(self) -> float | None:
         """How long those under way have still; `None` if that was not said."""
+        ...
+
+    @property
+    def crew(self) -> Crew | None:
+        """The server's worker processes, of which this is one, if it has several."""
         ...
 
     @property

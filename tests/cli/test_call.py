@@ -247,6 +247,19 @@ def test_info_of_several_environments_is_a_yaml_document_each(tmp_path: Path) ->
             assert (each["doors"]["grpc"], each["doors"]["unix"]) == (grpc, f"unix:{socket}")
 
 
+@pytest.mark.parametrize("scheme", ["unix", "http+unix"])
+def test_servers_behind_a_unix_socket_are_called_and_described(tmp_path: Path, scheme: str) -> None:
+    socket = tmp_path / "socket"
+    option = "--unix" if scheme == "unix" else "--http-unix"
+    ports = ("--no-grpc", "--no-http", option, str(socket))
+    with start_server(tmp_path, "echo_env", ports=ports):
+        called = run("call", f"{scheme}:{socket}", "step", '{"message": "hello"}')
+        told = yaml.safe_load(run("info", f"{scheme}:{socket}").stdout)
+
+    assert "hello" in called.stdout
+    assert told["doors"] == {scheme: f"{scheme}:{socket}"}
+
+
 def test_info_of_an_environment_that_is_not_there_is_told(url: str) -> None:
     ended = run("info", url, "--env", "nowhere")
 

@@ -123,6 +123,17 @@ async def test_a_client_plays_an_episode_on_a_server(scheme: str, mode: str) -> 
         assert server._manager.sessions() == []
 
 
+@pytest.mark.parametrize("scheme", ["unix", "http+unix"])
+async def test_a_client_plays_an_episode_on_a_server_behind_a_unix_socket(
+    tmp_path: Path, scheme: str
+) -> None:
+    paths = {"unix": tmp_path / "grpc.sock", "http+unix": tmp_path / "http.sock"}
+    async with Server(
+        COUNTDOWN, grpc_port=None, http_port=0, unix=paths["unix"], http_unix=paths["http+unix"]
+    ):
+        assert await play(f"{scheme}:{paths[scheme]}", mode="auto") == [2, 1, 0]
+
+
 async def test_what_an_environment_prints_disturbs_no_message(start: Start, tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(
         "from openenv_grpc import MCPEnvironment, Observation\n"

@@ -135,6 +135,16 @@ async def test_a_unix_socket_is_served(serve_process: ServeProcess, tmp_path: Pa
             await client.reset()
 
 
+async def test_http_is_served_on_a_unix_socket(serve_process: ServeProcess, tmp_path: Path) -> None:
+    path = tmp_path / "http.sock"
+    ports = ("--no-http", "--no-grpc", "--http-unix", str(path))
+
+    with serve_process("echo_env", ports=ports) as served:
+        assert served.ready == f"READY http_unix={path}"
+        async with GenericEnvClient(base_url=f"http+unix:{path}") as client:
+            await client.reset()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 async def test_a_signal_stops_it_with_status_0(
     serve_process: ServeProcess, number: signal.Signals
@@ -253,6 +263,7 @@ def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
         "--max-message-size": ("1M", "max_message_bytes", 2**20),
         "--max-json-size": ("3M", "max_json_bytes", 3 * 2**20),
         "--max-unsent": ("2M", "max_unsent_bytes", 2**21),
+        "--max-shared-memory": ("2G", "max_shared_bytes", 2**31),
         "--max-operations": ("3", "max_operations_per_session", 3),
         "--resume-window": ("4", "max_resume_window_s", 4),
         "--max-records": ("5", "max_records", 5),

@@ -84,12 +84,20 @@ class ConnectPeer:
         if request.HasField("client"):
             response.server.max_receive_size_bytes = self.max_receive_size_bytes
             response.server.features.extend(self.features)
+            self.greet(response.server)
         for operation in request.operations:
             if self.held(operation):
                 self._late.append((socket, operation))
             else:
-                response.outcomes.append(outcome_of(operation))
+                response.outcomes.append(self.outcome(operation))
         await socket.send_bytes(response.SerializeToString())
+
+    def greet(self, hello: session_pb2.ServerHello) -> None:
+        """Says more of itself."""
+
+    def outcome(self, operation: session_pb2.Operation) -> session_pb2.Outcome:
+        """Answers an operation."""
+        return outcome_of(operation)
 
     async def release(self) -> None:
         """Answers what was held."""

@@ -14,6 +14,7 @@ from openenv_bridge import Bridge
 from openenv_grpc import GenericEnvClient, MCPToolClient
 from openenv_grpc.client import Draining, Event, Progress, SessionLost, ToolCalled, connection
 from openenv_grpc.client.events import MAX_KEPT, EventLog
+from openenv_grpc.client.link import Link
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition, SessionManager
 from openenv_grpc.errors import (
     DrainingError,
@@ -265,6 +266,7 @@ async def test_what_is_told_of_a_session_that_has_moved(
     url: str, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "LARGE_BYTES", 1)  # so that anything has it move
+    monkeypatch.setattr(Link, "has_small", True)
     async with (
         GenericEnvClient(url, environment="ToolEnvironment", events=True) as trainer,
         GenericEnvClient(url, environment="ToolEnvironment"),
@@ -289,6 +291,7 @@ async def test_a_step_after_a_move_tells_its_progress(
     url: str, served: Served, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "LARGE_BYTES", 1)
+    monkeypatch.setattr(Link, "has_small", True)
     told = asyncio.Event()
     async with (
         GenericEnvClient(url, on_progress=lambda _: told.set()) as client,

@@ -23,6 +23,13 @@ from openenv_grpc.errors import SessionTakenOverError
 from openenv_grpc.v1 import error_pb2, session_pb2
 from tests.client.peers import ConnectPeer
 
+
+@pytest.fixture(autouse=True)
+def no_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has outcomes go over connections: no session outgrows its own by what lies in memory."""
+    monkeypatch.setenv("OPENENV_GRPC_SHARED_MEMORY", "0")
+
+
 LARGE = {"text": "x" * 300_000}
 SMALL = {"n": 1}
 
@@ -107,6 +114,12 @@ async def until_moved() -> None:
     assert "openenv-grpc large" in [thread.name for thread in threading.enumerate()]
 
 
+async def outgrow(client: GenericEnvClient) -> None:
+    """Has a session get what makes it move: a second large answer."""
+    for _ in range(2):
+        assert (await client.step(LARGE)).observation == LARGE
+
+
 def is_attach(operation: session_pb2.Operation) -> bool:
     return operation.HasField("attach")
 
@@ -114,20 +127,20 @@ def is_attach(operation: session_pb2.Operation) -> bool:
 async def test_it_attaches_there_and_goes_on() -> None:
     peer = Peer()
     async with two_sessions(peer) as (large, small):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((1, 1, "step"), (2, 1, "attach"))
         assert (await large.step(SMALL)).observation == SMALL
         assert (await small.step(SMALL)).observation == SMALL
         await large.close()
-        assert peer.came[2:] == [(2, 1, "step"), (1, 2, "step"), (2, 1, "close")]
+        assert peer.came[3:] == [(2, 1, "step"), (1, 2, "step"), (2, 1, "close")]
         asked = [each for each in peer.operations if each.request_id and not each.HasField("open")]
-        assert [each.request_id for each in asked if each.HasField("close")] == [5]
+        assert [each.request_id for each in asked if each.HasField("close")] == [6]
 
 
 async def test_that_it_was_taken_over_where_it_was_is_its_own_doing() -> None:
     peer = Peer()
     async with two_sessions(peer) as (large, small):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         await peer.take_over(1, 1)
         await small.step(SMALL)  # by the same socket, hence later
@@ -142,9 +155,9 @@ async def test_sessions_share_the_second_connection_and_it_ends_with_the_last() 
     peer = Peer()
     async with two_sessions(peer) as (one, other):
         third = await GenericEnvClient(one.base_url).connect()
-        await one.step(LARGE)
+        await outgrow(one)
         await peer.until_came((2, 1, "attach"))
-        await other.step(LARGE)
+        await outgrow(other)
         await peer.until_came((2, 2, "attach"))
         assert "openenv-grpc large" in [thread.name for thread in threading.enumerate()]
         await one.close()
@@ -160,12 +173,15 @@ async def test_sessions_share_the_second_connection_and_it_ends_with_the_last() 
 async def test_it_stays_while_nobody_would_wait_for_it() -> None:
     peer = Peer()
     async with peer.serve() as url, GenericEnvClient(url) as alone, asyncio.timeout(20):
-        await alone.step(LARGE)
-        await alone.step(LARGE)
-        assert len(peer.sockets) == 1
-        async with GenericEnvClient(url):
-            await alone.step(LARGE)
-            await peer.until(lambda: len(peer.sockets) == 2)
+        await outgrow(alone)
+        async with GenericEnvClient(url) as like:
+            await like.step(LARGE)
+            await outgrow(alone)
+            await outgrow(like)
+            assert len(peer.sockets) == 1
+            async with GenericEnvClient(url):
+                await alone.step(LARGE)
+                await peer.until_came((2, 1, "attach"))
 
 
 @pytest.mark.parametrize(("window_s", "features"), [(0, ["resume"]), (60, [])])
@@ -181,12 +197,13 @@ async def test_it_stays_if_it_cannot_be_attached_to(window_s: float, features: l
 async def test_it_moves_between_two_operations() -> None:
     peer = Peer()
     async with two_sessions(peer) as (large, _):
-        peer.held = lambda operation: operation.request_id == 4
+        await large.step(LARGE)
+        peer.held = lambda operation: operation.request_id == 5
         one = asyncio.create_task(large.step(LARGE))
         two = asyncio.create_task(large.step(SMALL))
         await one
         await peer.until(lambda: len(peer.sockets) == 2)
-        assert peer.came == [(1, 1, "step"), (1, 1, "step")]
+        assert peer.came == 3 * [(1, 1, "step")]
         await peer.release()
         await two
         await peer.until_came((1, 1, "step"), (2, 1, "attach"))
@@ -196,7 +213,7 @@ async def test_what_is_asked_while_it_moves_is_sent_once_it_has_moved() -> None:
     peer = Peer()
     peer.held = is_attach
     async with two_sessions(peer) as (large, small):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         step = asyncio.create_task(large.step(SMALL))
         given_up = asyncio.create_task(large.step(SMALL))
@@ -216,11 +233,11 @@ async def test_who_does_not_know_it_there_leaves_it_where_it_is(
     peer = Peer()
     peer.refuses_attach = True
     async with two_sessions(peer) as (large, _):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((1, 1, "step"), (2, 1, "attach"))
         assert (await large.step(LARGE)).observation == LARGE
         assert (await large.step(SMALL)).observation == SMALL
-        assert peer.came[2:] == [(1, 1, "step"), (1, 1, "step")]
+        assert peer.came[3:] == [(1, 1, "step"), (1, 1, "step")]
         await peer.until(lambda: peer.ended == 1)  # nobody is left on the second
     assert caplog.text.count("large outcomes stay on the first connection") == 1
     assert len(peer.sockets) == 2
@@ -231,10 +248,10 @@ async def test_a_server_without_room_for_a_second_connection_is_asked_once(
 ) -> None:
     peer = Peer()
     peer.most_sockets = 1
-    async with two_sessions(peer) as (one, other):
+    async with two_sessions(peer) as (one, other), GenericEnvClient(one.base_url):
         for _ in range(3):
-            assert (await one.step(LARGE)).observation == LARGE
-            assert (await other.step(LARGE)).observation == LARGE
+            await outgrow(one)
+            await outgrow(other)
             await moves_over()
     assert caplog.text.count("no second connection for large outcomes") == 1
     assert {socket for socket, _, _ in peer.came} == {1}
@@ -246,10 +263,10 @@ async def test_it_tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     peer = Peer()
     peer.most_sockets = 1
     async with two_sessions(peer) as (large, _):
-        await large.step(LARGE)
+        await outgrow(large)
         await moves_over()
         peer.most_sockets = 2
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
 
 
@@ -257,7 +274,7 @@ async def test_a_second_connection_that_breaks_while_it_moves_leaves_it_on_the_f
     peer = Peer()
     peer.held = lambda operation: is_attach(operation) and len(peer.sockets) == 2
     async with two_sessions(peer) as (large, small):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         step = asyncio.create_task(large.step(SMALL))
         await small.step(SMALL)
@@ -281,7 +298,7 @@ async def test_an_attach_that_is_not_answered_holds_nobody_up_for_long(
     peer = Peer()
     peer.held = is_attach
     async with two_sessions(peer) as (large, _):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"), (1, 3, "attach"))
         assert (await large.step(SMALL)).observation == SMALL
 
@@ -291,7 +308,7 @@ async def test_a_first_connection_that_breaks_while_it_moves(*, attached: bool) 
     peer = Peer()
     peer.held = is_attach
     async with two_sessions(peer) as (large, small):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         peer.held = lambda _operation: False
         peer.cut_one(1)
@@ -308,7 +325,7 @@ async def test_a_first_connection_that_breaks_while_it_moves(*, attached: bool) 
 async def test_it_goes_on_there_after_a_cut() -> None:
     peer = Peer()
     async with two_sessions(peer) as (large, _):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         await large.step(SMALL)
         peer.cut_one(2)
@@ -324,7 +341,7 @@ async def test_closing_while_it_moves_ends_the_session_and_both_connections(
     peer = Peer()
     peer.held = is_attach
     async with two_sessions(peer) as (large, _):
-        await large.step(LARGE)
+        await outgrow(large)
         await peer.until_came((2, 1, "attach"))
         closing = asyncio.create_task(large.close())
         if attached:

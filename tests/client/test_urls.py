@@ -24,6 +24,14 @@ def test_web_urls_become_the_socket_under_their_path(base_url: str, uri: str) ->
     assert not target.grpc
 
 
+@pytest.mark.parametrize("scheme", ["http+unix", "ws+unix", "HTTP+UNIX"])
+def test_web_sockets_may_be_on_a_unix_socket(scheme: str) -> None:
+    target = parse_url(f"{scheme}:run/server.sock")
+    assert (target.uri, target.grpc) == ("http+unix:run/server.sock", False)
+    assert (target.web_socket_path, target.loopback) == ("run/server.sock", True)
+    assert (target.web_url, target.http_url) == ("ws://localhost/ws", "http://localhost")
+
+
 @pytest.mark.parametrize(
     ("base_url", "uri", "secure"),
     [
@@ -69,6 +77,8 @@ def test_this_machine_is_told_from_others(base_url: str, loopback: bool) -> None
         "http://ho st",
         "unix:",
         "unix://relative",
+        "http+unix:",
+        "ws+unix://relative",
         "http://[::1",
     ],
 )

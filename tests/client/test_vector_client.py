@@ -95,6 +95,12 @@ async def test_results_are_batches_with_one_row_an_environment(field_url: str) -
         assert step.infos["env_id"].tolist() == [0, 1, 2]
 
 
+def test_a_plain_with_is_refused_and_told_what_to_say() -> None:
+    told = r"async with VectorEnvClient.*sync\(\) as client"
+    with pytest.raises(TypeError, match=told), VectorEnvClient("grpc://127.0.0.1:1", 2):
+        pass
+
+
 async def test_actions_may_be_one_for_each_environment(url: str) -> None:
     async with VectorEnvClient(url, 2) as envs:
         await envs.reset()

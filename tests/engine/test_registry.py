@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.engine import EngineSettings, SessionManager
 from openenv_grpc.engine.registry import EnvironmentDefinition, register
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -53,6 +54,29 @@ def test_a_close_is_waited_for_as_long_as_its_class_says_and_a_setting_goes_befo
     assert close_timeout_s(Lasting, EngineSettings()) == 90
     assert close_timeout_s(Quick, EngineSettings()) == 10
     assert close_timeout_s(Lasting, EngineSettings(close_timeout_s=3)) == 3
+
+
+def test_the_workers_of_a_server_share_its_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(factory: Any, max_sessions: int | None = None) -> list[int]:
+        return [
+            spec_of(
+                factory,
+                EngineSettings(
+                    max_sessions=max_sessions, crew=Crew(server_id="s", worker=worker, size=3)
+                ),
+            ).session_limit
+            for worker in range(3)
+        ]
+
+    assert limits(Countdown, 8) == [3, 3, 2]
+    assert limits(Countdown) == [86, 85, 85]
+    assert limits(Lonely) == limits(Lonely, 3) == [1, 1, 1]
+    with pytest.raises(ConcurrencyConfigurationError):
+        limits(Lonely, 4)
+    with pytest.raises(ConfigurationError, match="2 sessions are too few for 3 workers"):
+        limits(Countdown, 2)
+    monkeypatch.setenv("MAX_CONCURRENT_ENVS", "4")
+    assert limits(Countdown) == [2, 1, 1]
 
 
 def test_budgets_of_another_kind_are_refused_in_a_class_of_ours_alone() -> None:

@@ -8,15 +8,23 @@ import pytest
 
 from openenv_grpc.client import connection, connections, moving
 from openenv_grpc.client.crossing import Landing
+from openenv_grpc.client.link import Link
 from openenv_grpc.client.moving import Moving
 from tests.exactly_once.conftest import Served
 from tests.exactly_once.test_cuts import run_through
+
+
+@pytest.fixture(autouse=True)
+def no_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has outcomes go over connections: no session outgrows its own by what lies in memory."""
+    monkeypatch.setenv("OPENENV_GRPC_SHARED_MEMORY", "0")
 
 
 @pytest.fixture
 def landings(monkeypatch: pytest.MonkeyPatch) -> Counter[Landing]:
     """Has every outcome be a large one, moves tried at once, and counts what became of them."""
     monkeypatch.setattr(connection, "LARGE_BYTES", 1)
+    monkeypatch.setattr(Link, "has_small", True)
     monkeypatch.setattr(moving, "AGAIN_S", 0)
     monkeypatch.setattr(connections, "AGAIN_S", 0)
     counted: Counter[Landing] = Counter()

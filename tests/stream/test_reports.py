@@ -109,7 +109,7 @@ async def pipe(host: SessionManager) -> AsyncIterator[Pipe]:
 
 def asking(environment: str, *, progress: bool = True, window: bool = False) -> Any:
     operation = opening(environment=environment)
-    operation.open.progress = progress
+    operation.open.progress = operation.open.reports = progress
     if window:
         operation.open.resume_key = KEY
         operation.open.resume_window.seconds = 60
@@ -162,8 +162,11 @@ async def test_a_reset_and_a_step_tell_of_themselves_too(pipe: Pipe) -> None:
     assert step.HasField("step")
 
 
-async def test_who_asks_for_no_progress_is_told_nothing(pipe: Pipe) -> None:
-    await pipe.ask(asking("Library thread", progress=False))
+@pytest.mark.parametrize("progress", [False, True])
+async def test_who_asks_for_no_reports_is_told_nothing(pipe: Pipe, progress: bool) -> None:
+    asked = asking("Library thread", progress=False)
+    asked.open.progress = progress
+    await pipe.ask(asked)
     assert (await pipe.ask(calling("work", steps=2))).HasField("call_tool")
 
 
@@ -215,7 +218,7 @@ async def test_who_takes_the_session_up_and_asks_again_is_told_what_is_told_from
         await asyncio.to_thread(gates.entered.wait, LIMIT_S)
         attach = session_pb2.Operation(session=1, control_id=9)
         attach.attach.session_id, attach.attach.resume_key = opened.open.session_id, KEY
-        attach.attach.progress = True
+        attach.attach.progress = attach.attach.reports = True
         second.send(attach, calling("wait"))
         assert (await second.outcome()).HasField("attach")
         assert (await first.outcome()).event.HasField("session_lost")

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads
-from openenv_grpc.wire.peeling import Peeled, peel
+from openenv_grpc.wire.peeling import Peeled, peel, peel_outcome
 
 LARGE = np.arange(100_000, dtype=np.uint8)
 
@@ -67,15 +67,6 @@ def test_its_bytes_are_not_copied_but_where_they_lie_badly() -> None:
         assert not numbers["large"].flags.writeable
 
 
-def test_what_was_taken_out_can_be_put_back() -> None:
-    message = response(before=1, small=np.arange(3), large=LARGE)
-    peeled = peeled_of(message)
-    again = session_pb2.ConnectResponse.FromString(peeled.message)
-    assert again != message
-    peeled.put_back(again.outcomes[1])
-    assert again == message
-
-
 def test_what_is_no_large_array_of_an_observation_stays_where_it_is() -> None:
     whole = response(text="t" * 100_000)
     halves = response(one=LARGE, other=LARGE)
@@ -94,3 +85,19 @@ def test_broken_messages_are_left_to_the_parser(noise: bytes, at: int) -> None:
     broken = data[:at] + noise + data[at:]
     peeled = peel(broken)
     assert peeled is None or len(peeled.message) + len(peeled.data) <= len(broken)
+
+
+def test_an_outcome_by_itself_is_peeled_alike() -> None:
+    outcome = response("step", 0, small=np.arange(3), large=LARGE).outcomes[0]
+    peeled = peel_outcome(outcome.SerializeToString())
+    assert peeled is not None
+    assert len(peeled.message) < 1000
+    found = session_pb2.Outcome.FromString(peeled.message)
+    assert (found.session, found.request_id, peeled.attachment) == (3, 300, 1)
+    seen = payloads.decode_object(found.step.observation, what="it", peeled=peeled)
+    assert_array_equal(seen["large"], LARGE)
+
+
+@given(st.binary(max_size=300))
+def test_what_is_no_outcome_is_not_peeled_and_raises_nothing(data: bytes) -> None:
+    peel_outcome(b"\x2a" + data)

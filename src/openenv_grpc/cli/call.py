@@ -45,7 +45,8 @@ def call(
     url: Annotated[
         str,
         typer.Argument(
-            metavar="URL", help="grpc://HOST:PORT, unix:PATH, http://HOST:PORT or ws://HOST:PORT."
+            metavar="URL",
+            help="grpc://HOST:PORT, unix:PATH, http://HOST:PORT, ws://HOST:PORT or http+unix:PATH.",
         ),
     ],
     what: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from openenv_grpc.cli.credentials import CredentialOptions, Credentials
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 from openenv_grpc.cli.sessions import GrpcUrl
+from openenv_grpc.errors import UnavailableError
 
 
 @with_groups
@@ -34,7 +36,7 @@ def drain(
 ) -> None:
     """Have a server refuse new sessions and episodes, and stop when those under way are over.
 
-    Does not wait for that.
+    Does not wait for that. Of a server with several worker processes it drains all.
     """
     given = by.credentials()
     count = asyncio.run(_drain(url, limit, timeout, given))
@@ -43,7 +45,16 @@ def drain(
 
 async def _drain(url: str, limit_s: float | None, timeout_s: float, given: Credentials) -> int:
     # Here, so that `--help` is quick.
-    from openenv_grpc.client.administration import administer
+    from openenv_grpc.client.administration import administer, worker_urls
 
+    async def count_sessions(worker_url: str) -> int:
+        with suppress(UnavailableError):  # it is being started again, and has none
+            async with administer(worker_url, timeout_s=timeout_s, **given) as server:
+                return len(await server.list_sessions())
+        return 0
+
+    urls = await worker_urls(url, timeout_s=timeout_s, **given)
+    counts = await asyncio.gather(*map(count_sessions, urls)) if len(urls) > 1 else ()
     async with administer(url, timeout_s=timeout_s, **given) as server:
-        return await server.drain(limit_s)
+        count = await server.drain(limit_s)
+    return sum(counts) or count

@@ -19,7 +19,8 @@ def info(
     url: Annotated[
         str,
         typer.Argument(
-            metavar="URL", help="grpc://HOST:PORT, unix:PATH, http://HOST:PORT or ws://HOST:PORT."
+            metavar="URL",
+            help="grpc://HOST:PORT, unix:PATH, http://HOST:PORT, ws://HOST:PORT or http+unix:PATH.",
         ),
     ],
     env: Annotated[
@@ -48,7 +49,9 @@ def info(
     described = asyncio.run(describe(url, env, timeout_s=timeout, **given))
     for number, description in enumerate(described):
         told = {
-            key: value for key, value in asdict(description).items() if value not in ("", None, {})
+            key: value
+            for key, value in asdict(description).items()
+            if value not in ("", None, {}, [])
         }
         shown = told if as_json or schemas else summary(description, url)
         show(shown, as_json=as_json, first=number == 0)

@@ -31,9 +31,15 @@ class LogFormat(enum.StrEnum):
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: the event, its facts, and what every line has."""
 
+    def __init__(self, worker: int | None = None) -> None:
+        """Makes one; each line has the number of the `worker`, where the server has several."""
+        super().__init__()
+        self._of_process = {} if worker is None else {"worker": worker}
+
     def format(self, record: logging.LogRecord) -> str:
         """Writes a record."""
         fields = {
+            **self._of_process,
             **facts_of(record),
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -57,15 +63,24 @@ class TextFormatter(logging.Formatter):
 
 
 def configure_logs(
-    level: LogLevel, style: LogFormat, *, lines_per_minute: float | None = None
+    level: LogLevel,
+    style: LogFormat,
+    *,
+    lines_per_minute: float | None = None,
+    worker: int | None = None,
 ) -> None:
-    """Has everything logged to standard error; of each peer so many lines, if that is said."""
+    """Has everything logged to standard error; of each peer so many lines, if that is said.
+
+    Where the server has several worker processes, each line tells the number of this `worker`.
+    """
     handler = logging.StreamHandler(sys.stderr)
     match style:
         case LogFormat.JSON:
-            handler.setFormatter(JsonFormatter())
+            handler.setFormatter(JsonFormatter(worker))
         case LogFormat.TEXT:
-            handler.setFormatter(TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+            who = "" if worker is None else f"worker {worker} "
+            line = f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"
+            handler.setFormatter(TextFormatter(line))
     if lines_per_minute is not None:
         handler.addFilter(PeerLogLimit(lines_per_minute))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

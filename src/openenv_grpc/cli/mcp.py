@@ -19,7 +19,8 @@ from openenv_grpc.cli.credentials import CredentialOptions
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.logs import LogFormat, LogLevel, configure_logs
 from openenv_grpc.client import GenericEnvClient
-from openenv_grpc.client.credentials import TlsFiles, request_headers, ssl_context, tls_files
+from openenv_grpc.client.credentials import TlsFiles, request_headers, tls_files
+from openenv_grpc.client.urls import is_url, parse_url
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.serving import Server
 from openenv_grpc.targets import load
@@ -40,6 +41,8 @@ class _Door:
     url: str
     token: str | None
     tls: TlsFiles
+    unix_path: str = ""
+    """Of the socket where it is spoken, if it is a Unix socket."""
 
 
 @with_groups
@@ -50,7 +53,7 @@ def mcp(
         typer.Argument(
             metavar="TARGET|URL",
             help="An environment as `serve` takes it, or a server that has one: "
-            "http(s)://HOST:PORT, grpc(s)://HOST:PORT.",
+            "http(s)://HOST:PORT, grpc(s)://HOST:PORT, unix:PATH, http+unix:PATH.",
         ),
     ],
     env: Annotated[
@@ -71,7 +74,7 @@ def mcp(
     given = by.credentials()
     tls = tls_files(None, given["tls_ca"], given["tls_cert"], given["tls_key"])
     with _own_output() as output:
-        if "://" in target:
+        if is_url(target):
             asyncio.run(_relay_remote(target, env, given["token"], tls, output))
         elif env:
             raise ConfigurationError("--env is for a server's URL")
@@ -103,8 +106,12 @@ async def _relay_local(target: str, output: BinaryIO) -> None:
 async def _relay_remote(
     url: str, environment: str, token: str | None, tls: TlsFiles, output: BinaryIO
 ) -> None:
-    parts = urlsplit(url)
-    if parts.scheme in ("http", "https"):
+    parts, unix_path = urlsplit(url), ""
+    if parts.scheme in ("http+unix", "ws+unix"):
+        server = parse_url(url)
+        unix_path = server.web_socket_path
+        base = server.http_url + (f"/{environment}/mcp" if environment else "/mcp")
+    elif parts.scheme in ("http", "https"):
         base = url.rstrip("/")
         if not parts.path.rstrip("/").endswith("/mcp"):
             base += f"/{environment}/mcp" if environment else "/mcp"
@@ -112,7 +119,7 @@ async def _relay_remote(
             raise ConfigurationError("give --env, or a URL that ends in /mcp, not both")
     else:
         base = await _asked(url, environment, token, tls)
-    await _relay(_Door(url=base, token=token, tls=tls), output)
+    await _relay(_Door(url=base, token=token, tls=tls, unix_path=unix_path), output)
 
 
 async def _asked(url: str, environment: str, token: str | None, tls: TlsFiles) -> str:
@@ -137,14 +144,14 @@ async def _relay(door: _Door, output: BinaryIO) -> None:
     import aiohttp
 
     from openenv_bridge.mcp.stdio import Relay
+    from openenv_grpc.client.http_sessions import connector
 
     def write(content: bytes) -> None:
         output.write(content + b"\n")
         output.flush()
 
-    connector = aiohttp.TCPConnector(ssl=ssl_context(door.tls))
     async with aiohttp.ClientSession(
-        connector=connector,
+        connector=connector(door.tls, unix_path=door.unix_path),
         headers=dict(request_headers(None, door.token)),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
     ) as http:

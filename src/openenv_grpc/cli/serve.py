@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,9 +20,11 @@ from openenv_grpc.cli.serve_options import (
     ProtectionOptions,
     SessionOptions,
     TargetOptions,
+    WorkerOptions,
 )
 from openenv_grpc.options import ServerOptions
 from openenv_grpc.targets import load
+from openenv_grpc.workers import Served, WorkerDoors, serve_workers
 
 
 @with_groups
@@ -39,6 +44,7 @@ def serve(
     environments: EnvironmentOptions,
     target: TargetOptions,
     limits: LimitOptions,
+    workers: WorkerOptions,
     logs: LogOptions,
 ) -> None:
     """Serve environments until Ctrl-C or SIGTERM.
@@ -47,11 +53,16 @@ def serve(
     or the time is up. Ctrl-C, or a second signal, does not wait for them.
 
     Once every door listens, prints one line to standard output: READY grpc=HOST:PORT
-    http=HOST:PORT. Logs go to standard error.
+    http=HOST:PORT. Logs go to standard error. With --workers it goes on with grpc.1=HOST:PORT,
+    http.1=HOST:PORT and so on for each further worker.
     """
-    configure_logs(
-        logs.log_level, logs.log_format, lines_per_minute=logs.log_lines_per_minute or None
+    log = partial(
+        configure_logs,
+        logs.log_level,
+        logs.log_format,
+        lines_per_minute=logs.log_lines_per_minute or None,
     )
+    log()
     overrides = target.overrides(len(targets))
     # Before environments are imported, which must not see the token of this process.
     options: ServerOptions = {
@@ -62,6 +73,13 @@ def serve(
         **limits.server_options(),
         **logs.server_options(),
     }
+    if workers.workers > 1:
+        serve_workers(
+            Served(targets=targets, overrides=overrides, options=options, prepare=log),
+            size=workers.workers,
+            on_ready=_announce_workers,
+        )
+        return
     serving.serve(
         *(load(name, overrides) for name in targets),
         on_ready=_announce,
@@ -70,6 +88,20 @@ def serve(
 
 
 def _announce(server: serving.Server) -> None:
-    doors = {"grpc": server.grpc_address, "http": server.http_address, "unix": server.unix_path}
-    listed = (f"{door}={address}" for door, address in doors.items() if address is not None)
+    doors = WorkerDoors(
+        grpc=server.grpc_address,
+        http=server.http_address,
+        unix=server.unix_path,
+        http_unix=server.http_unix_path,
+    )
+    _announce_workers([doors])
+
+
+def _announce_workers(workers: Sequence[WorkerDoors]) -> None:
+    listed = [
+        f"{door}{f'.{number}' if number else ''}={address}"
+        for number, doors in enumerate(workers)
+        for door, address in asdict(doors).items()
+        if address is not None
+    ]
     print("READY", *listed, flush=True)

@@ -28,12 +28,13 @@ def summary(described: EnvironmentDescription, url: str) -> dict[str, JsonValue]
         "mode": described.mode,
         "sessions": _sessions(described),
         "doors": dict(described.doors),
+        "workers": list(described.workers),
         "action": _actions(described.schemas.get("action")),
         "observation": _of_document(described.schemas.get("observation")),
     }
     if described.capabilities.get("tools"):
         told["tools"] = f"openenv-grpc call {url} tools --env {described.name}"
-    return {key: value for key, value in told.items() if value not in ("", None, {})}
+    return {key: value for key, value in told.items() if value not in ("", None, {}, [])}
 
 
 def _sessions(described: EnvironmentDescription) -> str:

@@ -13,9 +13,12 @@ from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.grpc_transport import open_channel
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import parse_url
+from openenv_grpc.client.urls import parse_url, write_url
+from openenv_grpc.client.worker_targets import worker_targets
+from openenv_grpc.crew import Crew
 from openenv_grpc.errors import DeadlineExceededError, InvalidRequestError
-from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc
+from openenv_grpc.v1 import admin_pb2, admin_pb2_grpc, catalog_pb2, catalog_pb2_grpc
+from openenv_grpc.wire.crew import read_workers
 from openenv_grpc.wire.durations import fill_duration
 
 MAX_MESSAGE_BYTES = 100 * 2**20
@@ -40,13 +43,20 @@ class LiveSession:
 
 
 class Administration:
-    """`AdminService` of one server."""
+    """`AdminService` of one server, or of one of its worker processes."""
 
-    def __init__(
-        self, stub: admin_pb2_grpc.AdminServiceAsyncStub, metadata: tuple[tuple[str, str], ...]
-    ) -> None:
-        self._stub = stub
+    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...]) -> None:
+        self._stub: admin_pb2_grpc.AdminServiceAsyncStub = admin_pb2_grpc.AdminServiceStub(channel)
+        self._catalog: catalog_pb2_grpc.CatalogServiceAsyncStub = (
+            catalog_pb2_grpc.CatalogServiceStub(channel)
+        )
         self._metadata = metadata
+
+    async def crew(self) -> Crew | None:
+        """Returns the server's worker processes, if it has several."""
+        request = catalog_pb2.ListEnvironmentsRequest()
+        listed = await self._catalog.ListEnvironments(request, metadata=self._metadata)
+        return read_workers(listed.workers)
 
     async def list_sessions(self) -> list[LiveSession]:
         """Lists the sessions, oldest first."""
@@ -103,14 +113,40 @@ async def administer(
     metadata = tuple((name.lower(), value) for name, value in options.headers)
     try:
         async with asyncio.timeout(timeout_s), open_channel(target, options) as channel:
-            stub: admin_pb2_grpc.AdminServiceAsyncStub = admin_pb2_grpc.AdminServiceStub(channel)
-            yield Administration(stub, metadata)
+            yield Administration(channel, metadata)
     except grpc.aio.AioRpcError as error:
         raise error_of(error, target=target.uri) from error
     except TimeoutError as error:
         raise DeadlineExceededError(
             f"{target.uri} did not answer within {timeout_s:g} s; see that a server runs there"
         ) from error
+
+
+async def worker_urls(
+    base_url: str,
+    *,
+    timeout_s: float = 10.0,
+    token: str | None = None,
+    tls_ca: FilePath | None = None,
+    tls_cert: FilePath | None = None,
+    tls_key: FilePath | None = None,
+) -> list[str]:
+    """Lists where the worker processes of a server are, by their numbers.
+
+    Where it has one, or the others cannot be found, it is `base_url` alone. Raises what
+    `administer` raises.
+    """
+    async with administer(
+        base_url,
+        timeout_s=timeout_s,
+        token=token,
+        tls_ca=tls_ca,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+    ) as server:
+        crew = await server.crew()
+    targets = () if crew is None else worker_targets(parse_url(base_url), crew)
+    return [write_url(target) for target in targets] or [base_url]
 
 
 def _live_session(message: admin_pb2.SessionInfo) -> LiveSession:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 from openenv_grpc.client.transport import Transport
-from openenv_grpc.errors import UnavailableError
+from openenv_grpc.errors import OpenEnvError, UnavailableError
 
 ResultT = TypeVar("ResultT")
 
 _CLOSE_TIMEOUT_S = 4.0
+_LINGER_S = 0.05  # since a socket that is closed has still to write what it was given
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -48,7 +49,7 @@ class TransportApart:
         apart = cls()
         apart._thread.start()
         try:
-            apart._transport = await apart._there(make())
+            await apart._there(apart._make(make))
         except BaseException:
             await apart._end()
             raise
@@ -67,19 +68,16 @@ class TransportApart:
 
     async def close(self) -> None:
         """See `Transport`."""
-        transport, self._transport = self._transport, None
-        if transport is None:
-            return
         if self._reading is not None:
             self._reading.cancel()
-        try:
-            await self._there(transport.close())
-        finally:
-            await self._end()
+        await self._end()
+
+    async def _make(self, make: Callable[[], Coroutine[Any, Any, Transport]]) -> None:
+        self._transport = await make()
 
     @property
     def _made(self) -> Transport:
-        if self._transport is None:
+        if self._transport is None or self._leave.is_set():
             raise UnavailableError("the connection was closed")
         return self._transport
 
@@ -103,12 +101,18 @@ class TransportApart:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
             await asyncio.wait(others, timeout=_CLOSE_TIMEOUT_S)
+        if self._transport is not None:  # though its caller may have given up before it was made
+            with contextlib.suppress(OpenEnvError, OSError):
+                await self._transport.close()
+        await asyncio.sleep(_LINGER_S)
 
     def _note_left(self) -> None:
         if not self._left.done():
             self._left.set_result(None)
 
     async def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._leave.set)
-        await asyncio.shield(self._left)
+        if not self._left.done():
+            with contextlib.suppress(RuntimeError):  # its loop may just have been closed
+                self._loop.call_soon_threadsafe(self._leave.set)
+            await asyncio.shield(self._left)
         self._thread.join()  # at once, since that was the last it did

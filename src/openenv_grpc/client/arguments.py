@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
+from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
+from openenv_grpc.client.transport import ConnectionOptions
+from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import JsonValue, ServerMode
 from openenv_grpc.wire import durations
+
+SHARED_MEMORY_VARIABLE = "OPENENV_GRPC_SHARED_MEMORY"
 
 
 def check_positive(**numbers: float | None) -> None:
@@ -46,3 +52,38 @@ def mode(given: str | None) -> ServerMode:
         raise InvalidRequestError(
             f"the mode {named!r} is not known; it is simulation or production"
         ) from None
+
+
+def connection_options(
+    target: Target | None,
+    *,
+    max_message_size_mb: float,
+    ping_interval_s: float | None,
+    ping_timeout_s: float | None,
+    headers: Mapping[str, str] | None,
+    token: str | None,
+    tls_ca: FilePath | None,
+    tls_cert: FilePath | None,
+    tls_key: FilePath | None,
+    shared_memory: bool | None,
+) -> ConnectionOptions:
+    """Returns what is said of a connection. Raises `InvalidRequestError`."""
+    return ConnectionOptions(
+        max_message_bytes=int(max_message_size_mb * 2**20),
+        ping_interval_s=ping_interval_s,
+        ping_timeout_s=ping_timeout_s,
+        headers=request_headers(headers, token),
+        tls=tls_files(target, tls_ca, tls_cert, tls_key),
+        shared_memory=_shared_memory() if shared_memory is None else shared_memory,
+    )
+
+
+def _shared_memory() -> bool | None:
+    """Returns what the variable says: 0 for never, 1 for always, nothing for what is local."""
+    match os.environ.get(SHARED_MEMORY_VARIABLE, ""):
+        case "":
+            return None
+        case "0" | "1" as said:
+            return said == "1"
+        case said:
+            raise InvalidRequestError(f"{SHARED_MEMORY_VARIABLE} is 0 or 1, not {said!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 
 class AsyncBlock(ABC):
@@ -34,6 +34,17 @@ class AsyncBlock(ABC):
     ) -> None:
         """Closes."""
         await self.close()
+
+    def __enter__(self) -> NoReturn:
+        """Refuses a plain `with`. Raises `TypeError`."""
+        name = type(self).__name__
+        raise TypeError(
+            f"{name} is used by `async with {name}(...) as client`; without an event loop by "
+            f"`with {name}(...).sync() as client`"
+        )
+
+    def __exit__(self, *_: object) -> None:  # noqa: B027  # not for subclasses to fill in
+        """Is never reached; a plain `with` asks for it first."""
 
 
 class Block(ABC):

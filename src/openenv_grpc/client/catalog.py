@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,11 +11,13 @@ import aiohttp
 import grpc.aio
 from google.protobuf.json_format import MessageToDict
 
-from openenv_grpc.client.credentials import FilePath, request_headers, ssl_context, tls_files
+from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.grpc_transport import open_channel
+from openenv_grpc.client.http_sessions import connector
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
-from openenv_grpc.client.urls import Target, parse_url
+from openenv_grpc.client.urls import Target, parse_url, write_url
+from openenv_grpc.client.worker_targets import worker_targets
 from openenv_grpc.errors import (
     DeadlineExceededError,
     EnvironmentNotFoundError,
@@ -28,6 +31,7 @@ from openenv_grpc.serialization import parse_json, parse_json_object
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import catalog_pb2, catalog_pb2_grpc
 from openenv_grpc.wire.budgets import read_budgets
+from openenv_grpc.wire.crew import read_workers
 
 MAX_MESSAGE_BYTES = 100 * 2**20
 
@@ -53,7 +57,9 @@ class EnvironmentDescription:
     session_limit: int | None = None
     session_count: int | None = None
     doors: dict[str, str] = field(default_factory=dict)
-    """Where it is reached, by protocol; a Unix socket for gRPC is `unix`."""
+    """Where it is reached, by protocol; Unix sockets are `unix` for gRPC and `http+unix`."""
+    workers: list[str] = field(default_factory=list)
+    """URLs for gRPC of the server's worker processes, by their numbers, if it has several."""
 
 
 async def describe(
@@ -98,25 +104,27 @@ async def _by_grpc(
     async with open_channel(target, options) as channel:
         catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         try:
-            names = [environment]
-            if not environment:
-                listed = await catalog.ListEnvironments(
-                    catalog_pb2.ListEnvironmentsRequest(), metadata=metadata
-                )
-                names = list(listed.environments)
+            listed = await catalog.ListEnvironments(
+                catalog_pb2.ListEnvironmentsRequest(), metadata=metadata
+            )
+            crew = read_workers(listed.workers)
+            workers = () if crew is None else worker_targets(target, crew)
             return [
                 _described(
                     await catalog.GetEnvironment(
                         catalog_pb2.GetEnvironmentRequest(environment=name), metadata=metadata
-                    )
+                    ),
+                    workers,
                 )
-                for name in names
+                for name in ([environment] if environment else listed.environments)
             ]
         except grpc.aio.AioRpcError as error:
             raise error_of(error, target=target.uri) from error
 
 
-def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescription:
+def _described(
+    response: catalog_pb2.GetEnvironmentResponse, workers: Sequence[Target]
+) -> EnvironmentDescription:
     found = response.environment
     schemas = {
         "action": found.action_schema_json,
@@ -140,12 +148,14 @@ def _described(response: catalog_pb2.GetEnvironmentResponse) -> EnvironmentDescr
         session_limit=found.session_limit,
         session_count=found.session_count,
         doors={_door_name(door): door.uri for door in found.doors},
+        workers=[write_url(worker) for worker in workers],
     )
 
 
 def _door_name(door: catalog_pb2.Door) -> str:
     """Names a door; a server may have two for gRPC."""
-    return "unix" if door.uri.startswith("unix:") else door.protocol
+    scheme = door.uri.partition(":")[0]
+    return scheme if scheme.endswith("unix") else door.protocol
 
 
 def _times(budgets: Budgets) -> dict[str, float]:
@@ -156,23 +166,23 @@ def _times(budgets: Budgets) -> dict[str, float]:
 async def _by_http(
     target: Target, environment: str, options: ConnectionOptions
 ) -> list[EnvironmentDescription]:
-    base = "http" + target.uri.removeprefix("ws").removesuffix("/ws")
+    base = target.http_url
     async with aiohttp.ClientSession(
         trust_env=not target.loopback,
         headers=dict(options.headers),
-        connector=aiohttp.TCPConnector(ssl=ssl_context(options.tls)),
+        connector=connector(options.tls, unix_path=target.web_socket_path),
     ) as http:
         try:
             if environment:
-                return [await _ask_routes(http, base, f"/{environment}", environment)]
+                return [await _ask_routes(http, target, f"/{environment}", environment)]
             names = await _names(http, base)
             return [
-                await _ask_routes(http, base, "" if number == 0 else f"/{name}", name)
+                await _ask_routes(http, target, "" if number == 0 else f"/{name}", name)
                 for number, name in enumerate(names)
             ]
         except aiohttp.ClientConnectionError as error:
             raise UnavailableError(
-                f"{base} cannot be reached: {error}; see that a server runs there"
+                f"{target.uri} cannot be reached: {error}; see that a server runs there"
             ) from error
         except aiohttp.ClientError as error:
             raise UnavailableError(
@@ -191,12 +201,12 @@ async def _names(http: aiohttp.ClientSession, base: str) -> list[str]:
 
 
 async def _ask_routes(
-    http: aiohttp.ClientSession, base: str, prefix: str, name: str
+    http: aiohttp.ClientSession, target: Target, prefix: str, name: str
 ) -> EnvironmentDescription:
+    base = target.http_url
     metadata = await _get(http, f"{base}{prefix}/metadata", name)
     schemas = await _get(http, f"{base}{prefix}/schema", name)
     openapi = await _get(http, f"{base}/openapi.json", name)
-    socket = "ws" + base.removeprefix("http")
     return EnvironmentDescription(
         name=name or str(metadata.get("name", "")),
         description=str(metadata.get("description") or ""),
@@ -206,12 +216,19 @@ async def _ask_routes(
         # Only a server in simulation mode has the route.
         mode="simulation" if "/reset" in openapi.get("paths", {}) else "production",
         schemas={part: schema for part, schema in schemas.items() if schema},
-        doors={
-            "http": f"{base}{prefix}",
-            "ws": f"{socket}{prefix}/ws",
-            "mcp": f"{base}{prefix}/mcp",
-        },
+        doors=_web_doors(target, prefix),
     )
+
+
+def _web_doors(target: Target, prefix: str) -> dict[str, str]:
+    if target.web_socket_path:
+        return {"http+unix": target.uri}
+    base = target.http_url
+    return {
+        "http": f"{base}{prefix}",
+        "ws": f"ws{base.removeprefix('http')}{prefix}/ws",
+        "mcp": f"{base}{prefix}/mcp",
+    }
 
 
 async def _get(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, Any]:

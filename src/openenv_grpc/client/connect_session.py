@@ -105,6 +105,11 @@ class ConnectSession:
         """See `RemoteSession`."""
         return self.limits.budgets
 
+    @property
+    def shares_memory(self) -> bool:
+        """See `RemoteSession`."""
+        return self._ride.berth.link.limits.shares_memory
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:
@@ -130,11 +135,11 @@ class ConnectSession:
     def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
-        self._post(operation, OutcomePlace(place, self._failure), what="reset")
+        self._post_for(place, operation, what="reset")
 
     def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
-        self._post(operations.step(action, {}), OutcomePlace(place, self._failure), what="step")
+        self._post_for(place, operations.step(action, {}), what="step")
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -235,7 +240,6 @@ class ConnectSession:
         """Asks for an observation, whose array may come beside it."""
         answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
         pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
-        pending.peels = True
         if timeout_s is not None:
             limit_s = timeout_s + SLACK_S
         try:
@@ -246,6 +250,10 @@ class ConnectSession:
         if outcome.HasField("error"):
             raise self._failure(outcome)
         return outcome, pending.peeled
+
+    def _post_for(self, place: Place, operation: session_pb2.Operation, *, what: str) -> None:
+        answer = OutcomePlace(place, self._failure)
+        self._post(operation, answer, what=what).place = answer
 
     def _withdraw(self, pending: Pending, operation: session_pb2.Operation) -> None:
         pending.cancelled = True
@@ -323,14 +331,16 @@ class ConnectSession:
         elif outcome.HasField("event"):
             self._listening.hear_event(outcome.event)
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""
         pending = self._unanswered.get(outcome.request_id)
-        if pending is not None and peeled is not None:
-            if pending.peels:
-                pending.peeled = peeled
-            else:
-                peeled.put_back(outcome)
+        if pending is not None and pending.place is not None:
+            pending.place.peeled = peeled
+        elif pending is not None:
+            pending.peeled = peeled
+
+    def outgrow(self) -> None:
+        """See `Receiver`."""
         self._moving.outgrow()
 
     def attach(self) -> bytes | None:

@@ -8,11 +8,13 @@ import functools
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc.client.sharing import OfferedSharing
 from openenv_grpc.client.transport import ConnectionOptions, Transport
+from openenv_grpc.crew import Crew
 from openenv_grpc.errors import (
     Effect,
     InternalError,
@@ -22,10 +24,13 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import COALESCED_BYTES, Outbox, frame
+from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
-from openenv_grpc.wire.peeling import Peeled, peel
+from openenv_grpc.wire.crew import read_workers
+from openenv_grpc.wire.peeling import Peeled, peel, peel_outcome
+
+MessageT = TypeVar("MessageT", session_pb2.ConnectResponse, session_pb2.Outcome)
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +61,12 @@ class Receiver(Protocol):
         """Takes what one of its operations led to, or an event."""
         ...
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
-        """Learns that what it receives next is large; `peeled` has what was taken out of it."""
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """Takes what was taken out of the outcome that it receives next."""
+        ...
+
+    def outgrow(self) -> None:
+        """Learns that what it receives next is large, and kept others waiting."""
         ...
 
 
@@ -72,7 +81,10 @@ class _Barrier:
         if outcome.control_id == _BARRIER:
             self.passed.set()
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """See `Receiver`."""
+
+    def outgrow(self) -> None:
         """See `Receiver`."""
 
 
@@ -83,9 +95,14 @@ class Connection:
     message.
     """
 
-    def __init__(self, transport: Transport, options: ConnectionOptions, *, target: str) -> None:
+    def __init__(
+        self, transport: Transport, options: ConnectionOptions, *, target: str, local: bool = False
+    ) -> None:
+        """Makes one. `local` tells whether the server is surely on this machine."""
         self._transport = transport
+        self._sharing = OfferedSharing()
         self._options = options
+        self._shares = local if options.shared_memory is None else options.shared_memory
         self._target = target
         self._outbox = Outbox()
         self._receivers: dict[int, Receiver] = {}
@@ -100,6 +117,8 @@ class Connection:
         """How many operations of a session may be in flight; 0 for any number."""
         self.features: frozenset[str] = frozenset()
         """What the server can do beyond the usual."""
+        self.crew: Crew | None = None
+        """The worker processes of the server, if it has several."""
         self.draining = False
         """Whether the server has said that it is about to stop, and takes no new sessions."""
         self._answered = False  # whether an operation has got its outcome here
@@ -121,6 +140,8 @@ class Connection:
         hello.client.version = _version()
         hello.client.features.append(DRAINING)
         hello.client.max_receive_size_bytes = self._options.max_message_bytes
+        if self._shares:
+            self._sharing.offer(hello.client)
         self._outbox.put(hello.SerializeToString())
         self._task = self._loop.create_task(self._run(), name="openenv-grpc connection")
         try:
@@ -136,8 +157,14 @@ class Connection:
             raise
         self.operations_limit = greeting.max_operations_per_session
         self.features = frozenset(greeting.features)
+        self.crew = read_workers(greeting.workers)
         self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether large messages go through memory that the server has mapped, too."""
+        return self._sharing.agreed
 
     def went_well(self, steady_s: float) -> bool:
         """Tells whether operations were answered here, or the stream has stood for that long."""
@@ -170,6 +197,8 @@ class Connection:
 
     def send(self, operation: bytes, prefix: bytes) -> None:
         """Sends an operation that lacks the session's number, which `prefix` has."""
+        if len(operation) >= SHARED_BYTES:
+            operation = self._sharing.put(operation)
         self._outbox.put(frame(operation, prefix))
 
     async def settle(self, limit_s: float) -> None:
@@ -188,6 +217,17 @@ class Connection:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
+        self._sharing.close()  # else done already, unless the task had not begun
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is left of the stream."""
+        return self._task is None or self._task.done()
+
+    async def gone(self) -> None:
+        """Waits until nothing is left of a stream that has ended by itself."""
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=_CLOSE_TIMEOUT_S)
 
     async def _run(self) -> None:
         """Lives as long as the stream does."""
@@ -202,6 +242,7 @@ class Connection:
             raise
         finally:
             self._end(error)
+            self._sharing.close()
             with contextlib.suppress(OpenEnvError, OSError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await self._transport.close()
@@ -237,24 +278,40 @@ class Connection:
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
             peeled = peel(data) if len(data) > LARGE_BYTES else None
-            try:
-                response = session_pb2.ConnectResponse.FromString(
-                    data if peeled is None else peeled.message
-                )
-            except DecodeError as error:
-                raise ProtocolViolationError(
-                    f"{self._target} sent a message that is no ConnectResponse",
-                    effect=Effect.UNKNOWN,
-                ) from error
+            content = data if peeled is None else peeled.message
+            response = self._parse(session_pb2.ConnectResponse, content)
             if response.HasField("server") and not self._greeting.done():
+                self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
                 self._tell_large(response, peeled)
             for count, outcome in enumerate(response.outcomes, 1):
+                if outcome.HasField("shared_block"):
+                    outcome = self._taken(outcome)
                 self._dispatch(outcome)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
+
+    def _parse(self, kind: type[MessageT], data: bytes) -> MessageT:
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:
+            raise ProtocolViolationError(
+                f"{self._target} sent a message that is no {kind.__name__}", effect=Effect.UNKNOWN
+            ) from error
+
+    def _taken(self, outcome: session_pb2.Outcome) -> session_pb2.Outcome:
+        """Takes an outcome out of the shared memory."""
+        limit_bytes = self._options.max_message_bytes
+        data = self._sharing.take(outcome.shared_block, limit_bytes=limit_bytes)
+        peeled = peel_outcome(data) if len(data) > LARGE_BYTES else None
+        found = self._parse(session_pb2.Outcome, data if peeled is None else peeled.message)
+        found.session = outcome.session
+        receiver = self._receivers.get(outcome.session)
+        if peeled is not None and receiver is not None:
+            receiver.peel(found, peeled)
+        return found
 
     def _tell_large(self, response: session_pb2.ConnectResponse, peeled: Peeled | None) -> None:
         for place, outcome in enumerate(response.outcomes):
@@ -262,9 +319,10 @@ class Connection:
             if receiver is None:
                 continue
             if peeled is not None and peeled.outcome == place:
-                receiver.outgrow(outcome, peeled)
+                receiver.peel(outcome, peeled)
+                receiver.outgrow()
             elif outcome.ByteSize() > LARGE_BYTES:
-                receiver.outgrow(outcome, None)
+                receiver.outgrow()
 
     def _dispatch(self, outcome: session_pb2.Outcome) -> None:
         receiver = self._receivers.get(outcome.session)

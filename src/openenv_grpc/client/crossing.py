@@ -103,7 +103,10 @@ class Crossing:
         else:
             self._conclude(Landing.ATTACHED)
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """See `Receiver`."""
+
+    def outgrow(self) -> None:
         """See `Receiver`."""
 
 
@@ -122,7 +125,11 @@ class Farewell:
         else:
             self._session.receive(outcome)
 
-    def outgrow(self, outcome: session_pb2.Outcome, peeled: Peeled | None) -> None:
+    def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
+        """See `Receiver`."""
+        self._session.peel(outcome, peeled)
+
+    def outgrow(self) -> None:
         """See `Receiver`."""
 
 

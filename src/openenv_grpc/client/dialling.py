@@ -92,7 +92,7 @@ def _speaks_json(target: Target) -> NotSupportedError:
 async def _greeted(
     transport: Transport, target: Target, options: ConnectionOptions, connect_timeout_s: float
 ) -> Stream:
-    connection = Connection(transport, options, target=target.uri)
+    connection = Connection(transport, options, target=target.uri, local=target.loopback)
     await connection.start(timeout_s=connect_timeout_s)
     return Stream(connection)
 

@@ -6,22 +6,21 @@ import asyncio
 import copy
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from openenv_grpc.client import arguments, connections, parsing, providers
+from openenv_grpc.client import arguments, parsing, providers, spreading
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.connecting import connect_all
-from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
+from openenv_grpc.client.connections import Wanted
+from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
-from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
-from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
@@ -95,6 +94,7 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         on_progress: Callable[[Progress], None] | None = None,
         events: bool = False,
         snapshot_id: str = "",
+        shared_memory: bool | None = None,
         token: str | None = None,
         tls_ca: FilePath | None = None,
         tls_cert: FilePath | None = None,
@@ -127,6 +127,10 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         `events()`.
         With a `snapshot_id` the client's sessions go on from what another saved by `snapshot`.
 
+        With `shared_memory` messages of 64 KiB and more go through memory that the server has
+        mapped, too, where it can; else by the connection. Without it that is so if the server is on
+        this machine by its URL, unless the variable `OPENENV_GRPC_SHARED_MEMORY` is 0.
+
         Raises:
             InvalidRequestError: an argument is of no use.
         """
@@ -145,12 +149,17 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         self._base_url = base_url
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
-        self._options = ConnectionOptions(
-            max_message_bytes=int(max_message_size_mb * 2**20),
+        self._options = arguments.connection_options(
+            self._target,
+            max_message_size_mb=max_message_size_mb,
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
-            headers=request_headers(headers, token),
-            tls=tls_files(self._target, tls_ca, tls_cert, tls_key),
+            headers=headers,
+            token=token,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            shared_memory=shared_memory,
         )
         self._provider = provider
         self._mode = arguments.mode(mode)
@@ -189,6 +198,11 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         Nothing is known of them without a session, or from a server of the reference.
         """
         return Budgets() if self._session is None else self._session.budgets
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether large messages of the session go through memory; not so without a session."""
+        return self._session is not None and self._session.shares_memory
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Returns the same client with methods that block, for code without an event loop."""
@@ -346,17 +360,6 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
             await providers.stop(self._provider)
             self._provider = None
 
-    def __enter__(self) -> NoReturn:
-        """Refuses a plain `with`. Raises `TypeError`."""
-        name = type(self).__name__
-        raise TypeError(
-            f"{name} is used by `async with {name}(...) as client`; without an event loop by "
-            f"`with {name}(...).sync() as client`"
-        )
-
-    def __exit__(self, *_: object) -> None:
-        """Is never reached; a plain `with` asks for it first."""
-
     def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
         """Returns an action as a mapping. A hook for subclasses."""
         return parsing.action_payload(action)
@@ -409,11 +412,13 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
                 await last.close()  # only now, so that a connection that still stands is kept
             return session
 
-    async def _dial(self, group: Group | None = None) -> RemoteSession:
+    async def _dial(self) -> RemoteSession:
         target = await self._located()
-        opening = connections.open_session(
-            target,
-            self._options,
+        opening = spreading.open_session(target, self._options, self._wanted())
+        return await traced(opening, target=target, environment=self._environment)
+
+    def _wanted(self) -> Wanted:
+        return Wanted(
             environment=self._environment,
             connect_timeout_s=self._connect_timeout_s,
             message_timeout_s=self._message_timeout_s,
@@ -421,9 +426,7 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
             queue_timeout_s=self._queue_timeout_s,
             audience=Audience(self._on_progress, self._events),
             snapshot_id=self._snapshot_id,
-            group=group,
         )
-        return await traced(opening, target=target, environment=self._environment)
 
     async def _located(self) -> Target:
         """Returns where the server is, which a provider may have to start."""

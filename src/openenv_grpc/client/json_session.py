@@ -75,6 +75,11 @@ class JsonSession:
         self._reader = loop.create_task(self._receive(), name="openenv-grpc reader")
         self._writer = loop.create_task(self._send(), name="openenv-grpc writer")
 
+    @property
+    def shares_memory(self) -> bool:
+        """See `RemoteSession`. JSON always goes by the socket."""
+        return False
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:

@@ -75,12 +75,13 @@ class Link:
 
     def __init__(self, stream: Stream, dial: Callable[[], Awaitable[Stream]]) -> None:
         self._dial = dial
-        self._sessions: dict[Traveller, None] = {}
+        self._sessions: dict[Traveller, bool] = {}  # with whether it had large outcomes
         self._mending: asyncio.Task[None] | None = None
         self._unsettled = False  # whether the server may not have read that a session is to end
         self._delay_s = FIRST_DELAY_S
         self._stream: Stream | None = None
         self._limits = stream.connection
+        self._leaving: list[Connection] = []  # streams that have ended, and clean up still
         self._lost: OpenEnvError = UnavailableError("the connection was closed")
         self._use(stream)
 
@@ -90,9 +91,14 @@ class Link:
         return self._stream is not None and not self._stream.connection.draining
 
     @property
-    def is_shared(self) -> bool:
-        """Whether there are several sessions."""
-        return len(self._sessions) > 1
+    def has_small(self) -> bool:
+        """Whether there are sessions without large outcomes, which wait behind those of others."""
+        return not all(self._sessions.values())
+
+    def note_large(self, session: Traveller) -> bool:
+        """Notes that a session had a large outcome; tells whether that was known."""
+        known, self._sessions[session] = self._sessions[session], True
+        return known
 
     @property
     def stream(self) -> Stream | None:
@@ -108,13 +114,13 @@ class Link:
         """Takes a session along. Raises if there is no stream."""
         if self._stream is None:
             raise self._lost
-        self._sessions[session] = None
+        self._sessions[session] = False
         session.board(self._stream)
 
     def replace(self, session: Traveller, other: Traveller) -> None:
         """Takes another along in the place of one, on the stream that it has boarded."""
         del self._sessions[session]
-        self._sessions[other] = None
+        self._sessions[other] = True
 
     def remove(self, session: Traveller, *, settled: bool) -> None:
         """Forgets a session; `settled` tells whether the server knows that it has ended."""
@@ -135,6 +141,8 @@ class Link:
             if self._unsettled and stream.connection.lost is None:
                 await stream.connection.settle(_SETTLE_S)
             await stream.connection.close()
+        for connection in self._leaving:
+            await connection.gone()
 
     def _use(self, stream: Stream) -> None:
         self._stream = stream
@@ -147,6 +155,8 @@ class Link:
     def _ended(self, error: OpenEnvError) -> None:
         stream, self._stream = self._stream, None
         self._lost = error
+        if stream is not None:
+            self._see_off(stream.connection)
         if stream is not None and stream.connection.went_well(STEADY_S):
             self._delay_s = FIRST_DELAY_S
         passing = isinstance(error, _PASSING) and not error.session_lost
@@ -156,6 +166,9 @@ class Link:
             self._mending = asyncio.get_running_loop().create_task(
                 self._mend(), name="openenv-grpc reconnecting"
             )
+
+    def _see_off(self, connection: Connection) -> None:
+        self._leaving = [*(each for each in self._leaving if not each.is_gone), connection]
 
     async def _part(self) -> None:
         """Ends the sessions at the server, since the event loop ends and they do not.
@@ -190,6 +203,7 @@ class Link:
                 break
         self._mending = None
         if stream.connection.lost is not None:
+            self._see_off(stream.connection)
             self._ended(stream.connection.lost)
         elif self._sessions:
             self._use(stream)

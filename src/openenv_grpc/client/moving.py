@@ -48,9 +48,15 @@ class Moving:
         self._doubtful = False  # whether an `attach` of its own may fence the session yet
 
     def outgrow(self) -> None:
-        """Learns of a large outcome. Moves if there are others who would wait behind the next."""
-        ride, find, now = self._ride, self._find, self._loop.time()
-        if find is None or ride.window_s is None or not ride.berth.link.is_shared:
+        """Learns of a large outcome. Moves if there are others who would wait behind the next.
+
+        It does not at the first: sessions that are driven alike are all large after that, and go
+        faster by one connection.
+        """
+        find, now, link = self._find, self._loop.time(), self._ride.berth.link
+        if find is None or self._ride.window_s is None:
+            return
+        if not link.note_large(self._ride) or not link.has_small:
             return
         if now < self._not_before or (self._task is not None and not self._task.done()):
             return

@@ -52,7 +52,8 @@ def open_session(
     one `group` get their slots together.
     """
     operation = session_pb2.Operation()
-    operation.open.progress, operation.open.events = progress, events
+    operation.open.progress = operation.open.reports = progress
+    operation.open.events = events
     operation.open.environment = environment
     operation.open.agent_access = agent_access
     operation.open.snapshot_id = snapshot_id
@@ -74,7 +75,8 @@ def attach(
     operation = session_pb2.Operation(control_id=control_id)
     operation.attach.session_id = session_id
     operation.attach.resume_key = resume_key
-    operation.attach.progress, operation.attach.events = progress, events
+    operation.attach.progress = operation.attach.reports = progress
+    operation.attach.events = events
     return operation
 
 

@@ -8,18 +8,21 @@ from openenv_grpc.client import operations
 from openenv_grpc.client.remote_session import Place
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.peeling import Peeled
 
 
 class OutcomePlace:
     """A place among many, which takes an outcome. Implements `unanswered.Answer`."""
 
-    __slots__ = ("_failure", "_place")
+    __slots__ = ("_failure", "_place", "peeled")
 
     def __init__(
         self, place: Place, failure: Callable[[session_pb2.Outcome], OpenEnvError]
     ) -> None:
         self._place = place
         self._failure = failure
+        self.peeled: Peeled | None = None
+        """The bytes of a large array that the outcome comes without."""
 
     def done(self) -> bool:
         """See `Answer`."""
@@ -31,7 +34,9 @@ class OutcomePlace:
             if outcome.HasField("error"):
                 raise self._failure(outcome)
             step = outcome.HasField("step")
-            payload = operations.observed(outcome.step if step else outcome.reset_episode)
+            payload = operations.observed(
+                outcome.step if step else outcome.reset_episode, self.peeled
+            )
         except OpenEnvError as error:
             self._place.fail(error)
         else:

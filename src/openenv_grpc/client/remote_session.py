@@ -79,6 +79,11 @@ class RemoteSession(Protocol):
         """How long the environment's operations take, as far as that is known."""
         ...
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its large messages go through memory that the server has mapped, too."""
+        ...
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:

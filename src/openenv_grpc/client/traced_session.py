@@ -42,6 +42,11 @@ class TracedSession:
         """See `RemoteSession`."""
         return self._session.budgets
 
+    @property
+    def shares_memory(self) -> bool:
+        """See `RemoteSession`."""
+        return self._session.shares_memory
+
     async def reset(
         self, keywords: Mapping[str, JsonValue], *, timeout_s: float | None
     ) -> dict[str, Any]:

@@ -22,6 +22,8 @@ class ConnectionOptions:
     """Sent along when connecting. There may be a token among them."""
     tls: TlsFiles = field(default_factory=TlsFiles)
     """For servers with TLS."""
+    shared_memory: bool | None = None
+    """Whether large messages may go through memory; `None` if the server is on this machine."""
 
 
 class Transport(Protocol):

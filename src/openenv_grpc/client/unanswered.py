@@ -6,6 +6,7 @@ from collections.abc import ItemsView
 from dataclasses import dataclass
 from typing import Protocol
 
+from openenv_grpc.client.outcome_place import OutcomePlace
 from openenv_grpc.client.remote_session import in_flight
 from openenv_grpc.errors import OpenEnvError, TooManyOperationsError
 from openenv_grpc.v1 import session_pb2
@@ -42,9 +43,10 @@ class Pending:
     stream: int = 0
     """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
     cancelled: bool = False
-    peels: bool = False
-    """Whether its outcome may come without the bytes of a large array, which then are `peeled`."""
+    place: OutcomePlace | None = None
+    """The answer, where it is a place among many."""
     peeled: Peeled | None = None
+    """The bytes of a large array that its outcome comes without, unless they are in the place."""
 
 
 class Unanswered:

@@ -10,11 +10,13 @@ from openenv_grpc.errors import InvalidRequestError
 
 FORMS = (
     "grpc://HOST:PORT, grpcs://HOST:PORT, unix:PATH, http(s)://HOST[:PORT][/PATH], "
-    "ws(s)://HOST[:PORT][/PATH] or HOST:PORT"
+    "ws(s)://HOST[:PORT][/PATH], http+unix:PATH or HOST:PORT"
 )
 """The forms that a base URL may have, for messages."""
 
 _DEFAULT_PORTS = {"grpc": 50051, "grpcs": 443}
+_UNIX = "unix:"
+_WEB_UNIX = ("http+unix:", "ws+unix:")
 _WEB_SOCKETS = {"http": "ws", "ws": "ws", "https": "wss", "wss": "wss"}
 
 
@@ -23,13 +25,31 @@ class Target:
     """Where a server is and what is spoken there."""
 
     uri: str
-    """For gRPC its target, `HOST:PORT` or `unix:PATH`; else the WebSocket's URL."""
+    """For gRPC its target, `HOST:PORT` or `unix:PATH`; else the WebSocket's URL, or
+    `http+unix:PATH`."""
     grpc: bool
     """Whether it is reached by gRPC; else by WebSocket."""
     secure: bool = False
     """Whether TLS is used."""
     loopback: bool = False
     """Whether it is this machine, which no proxy stands before."""
+    web_socket_path: str = ""
+    """Path of the Unix socket on which HTTP and WebSockets are spoken, if it is one."""
+
+    @property
+    def web_url(self) -> str:
+        """The WebSocket's URL; on a Unix socket that tells no more than what is asked for there."""
+        return "ws://localhost/ws" if self.web_socket_path else self.uri
+
+    @property
+    def http_url(self) -> str:
+        """The same server's base URL for HTTP."""
+        return "http" + self.web_url.removeprefix("ws").removesuffix("/ws")
+
+
+def is_url(text: str) -> bool:
+    """Tells whether a text is a server's URL, and nothing that `serve` takes."""
+    return "://" in text or text.lower().startswith((_UNIX, *_WEB_UNIX))
 
 
 def parse_url(base_url: str) -> Target:
@@ -39,8 +59,12 @@ def parse_url(base_url: str) -> Target:
         InvalidRequestError: it has none of the known forms.
     """
     text = base_url.strip()
-    if text.lower().startswith("unix:"):
-        return _unix_target(text, base_url)
+    if text.lower().startswith(_UNIX):
+        path = _unix_path(text, base_url)
+        return Target(uri=f"unix:{path}", grpc=True, loopback=True)
+    if text.lower().startswith(_WEB_UNIX):
+        path = _unix_path(text, base_url)
+        return Target(uri=f"http+unix:{path}", grpc=False, loopback=True, web_socket_path=path)
     if "://" not in text:
         text = f"ws://{text}"
     parts = _split(text, base_url)
@@ -56,17 +80,22 @@ def parse_url(base_url: str) -> Target:
     raise _refused(base_url, f"its scheme {parts.scheme!r} is not known")
 
 
-def _unix_target(text: str, base_url: str) -> Target:
-    path = text[len("unix:") :]
+def write_url(target: Target) -> str:
+    """Returns the URL that `parse_url` reads a target of gRPC from."""
+    if target.uri.startswith("unix:"):
+        return target.uri
+    return f"grpc{'s' if target.secure else ''}://{target.uri}"
+
+
+def _unix_path(text: str, base_url: str) -> str:
+    path = text.partition(":")[2]
     if path.startswith("//"):
         path = path[2:]
         if not path.startswith("/"):
-            raise _refused(
-                base_url, "unix:// needs an absolute path, as in unix:///run/server.sock"
-            )
+            raise _refused(base_url, "a path after // is absolute, as in unix:///run/server.sock")
     if not path:
         raise _refused(base_url, "it names no path")
-    return Target(uri=f"unix:{path}", grpc=True, loopback=True)
+    return path
 
 
 def _split(text: str, base_url: str) -> SplitResult:

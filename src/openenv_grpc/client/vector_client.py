@@ -83,6 +83,12 @@ class VectorEnvClient(AsyncBlock):
         self._connected = False
         self._limit_s = 0.0  # for an answer, by the caller's word or the environments'
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether large messages of all sessions go through memory; not so before `connect`."""
+        sessions = [seat.session for seat in self._seats]
+        return all(session is not None and session.shares_memory for session in sessions)
+
     def sync(self) -> SyncVectorEnvClient:
         """Returns the same client with methods that block."""
         return SyncVectorEnvClient(self)

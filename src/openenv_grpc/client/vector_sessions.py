@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TypedDict
 
+from openenv_grpc.client import spreading
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.generic_client import GenericEnvClient
-from openenv_grpc.client.operations import Group
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import RemoteSession
 
@@ -27,6 +26,7 @@ class ConnectionArguments(TypedDict, total=False):
     resume_window_s: float | None
     queue_timeout_s: float
     snapshot_id: str
+    shared_memory: bool | None
     token: str | None
     tls_ca: FilePath | None
     tls_cert: FilePath | None
@@ -34,19 +34,10 @@ class ConnectionArguments(TypedDict, total=False):
 
 
 class VectorSessions(GenericEnvClient):
-    """Opens sessions beside each other, on one connection."""
+    """Opens sessions beside each other, on one connection to each of the server's processes."""
 
     async def open(self, count: int) -> list[RemoteSession]:
         """Opens some, which get their slots together: all or none. Raises the first error."""
         self._bind()
-        await self._located()
-        group = Group(count) if count > 1 else None
-        opened = await asyncio.gather(
-            *(self._dial(group) for _ in range(count)), return_exceptions=True
-        )
-        failed = [found for found in opened if isinstance(found, BaseException)]
-        sessions = [found for found in opened if not isinstance(found, BaseException)]
-        if failed:
-            await asyncio.gather(*(session.close() for session in sessions))
-            raise failed[0]
-        return sessions
+        target = await self._located()
+        return await spreading.open_group(target, self._options, self._wanted(), count)

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import aiohttp
 
-from openenv_grpc.client.credentials import ssl_context
+from openenv_grpc.client.http_sessions import connector
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
 from openenv_grpc.environment_spec import ENVIRONMENTS_HEADER
@@ -135,18 +135,17 @@ async def dial(
         EnvironmentNotFoundError: the path names an environment that the server does not have.
         InvalidRequestError: the URL or a certificate is of no use.
     """
-    tls = ssl_context(options.tls)
     session = aiohttp.ClientSession(
+        connector=connector(options.tls, unix_path=target.web_socket_path),
         trust_env=not target.loopback,  # proxies
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s),
     )
     try:
         async with asyncio.timeout(connect_timeout_s):
             socket = await session.ws_connect(
-                target.uri,
+                target.web_url,
                 protocols=(SUBPROTOCOL,) if offer else (),
                 headers={**dict(options.headers), **_trace()},
-                ssl=tls,
                 heartbeat=_heartbeat_s(options),
                 max_msg_size=options.max_message_bytes,
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT_S),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DrainingError,
@@ -60,12 +61,14 @@ def held(spec: EnvironmentSpec, active: int, own: int, wanted: int) -> OpenEnvEr
     )
 
 
-def group_too_large(spec: EnvironmentSpec, size: int) -> OpenEnvError:
+def group_too_large(spec: EnvironmentSpec, size: int, crew: Crew | None) -> OpenEnvError:
     """A group will never have its slots."""
     limit = spec.session_limit
+    where, needed = ("", size) if crew is None else (" in each worker", size * crew.size)
     return InvalidRequestError(
         f"a group of {size} opens never fits: at most {limit} sessions of {spec.name} may be open "
-        f"at once; open fewer together, or serve with --max-sessions {size}{_one_at_a_time(spec)}",
+        f"at once{where}; open fewer together, or serve with --max-sessions {needed}"
+        f"{_one_at_a_time(spec)}",
         metadata={"max_sessions": str(limit)},
     )
 

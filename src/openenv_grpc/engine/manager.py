@@ -37,7 +37,6 @@ from openenv_grpc.errors import (
     DrainingError,
     EnvironmentNotFoundError,
     OpenEnvError,
-    SessionNotFoundError,
 )
 from openenv_grpc.metrics import Metrics, Usage
 from openenv_grpc.operations import Deliver, Operation
@@ -64,6 +63,7 @@ class SessionManager:
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
+        self.crew = self.settings.crew
         if self.settings.otel:
             tracing.configure()
         self._registered = register_all(definitions, self.settings)
@@ -326,7 +326,7 @@ class SessionManager:
     def _find_session(self, session_id: str) -> Session:
         session = self._sessions.get(session_id)
         if session is None or session.is_over:
-            raise SessionNotFoundError(f"there is no session {session_id}; it may have ended")
+            raise verdicts.no_session(session_id, self.settings.crew)
         return session
 
     def _turn(self, spec: EnvironmentSpec) -> AbstractAsyncContextManager[Any]:

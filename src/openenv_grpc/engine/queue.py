@@ -119,7 +119,7 @@ class SlotQueue:
         """Returns the ticket of a group that is not complete; a new one for everybody else."""
         size = wait.group_size
         if size > spec.session_limit:
-            raise capacity.group_too_large(spec, size)
+            raise capacity.group_too_large(spec, size, self._settings.crew)
         ticket = _Ticket(spec, holder, wait.group, size, now)
         if not wait.group:
             return ticket

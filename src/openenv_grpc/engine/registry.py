@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from openenv_grpc.crew import Crew
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.adapt import Shape
@@ -91,6 +92,8 @@ class EngineSettings:
     there are none."""
     max_snapshot_bytes: int = 256 * 2**20
     """What they may take, all together."""
+    crew: Crew | None = None
+    """The worker processes of the server, if it has several, which share its sessions."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -195,7 +198,7 @@ def register(definition: EnvironmentDefinition, settings: EngineSettings) -> Reg
         definition,
         name,
         shape,
-        session_limit=asked or (DEFAULT_SESSIONS if concurrent else 1),
+        session_limit=asked or (_share(DEFAULT_SESSIONS, settings) if concurrent else 1),
         isolation=_isolation(definition, settings, shape),
         snapshots=shape is not None and shape.can_be_saved and settings.max_snapshots > 0,
     )
@@ -224,7 +227,7 @@ def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings)
         if asked is not None:
             if asked < 1:
                 raise ConfigurationError(f"{asked} sessions were asked for; at least 1 is needed")
-            return asked
+            return _share(asked, settings)
     variable = os.environ.get("MAX_CONCURRENT_ENVS", "")
     if not variable:
         return None
@@ -232,7 +235,12 @@ def _asked_sessions(definition: EnvironmentDefinition, settings: EngineSettings)
         raise ConfigurationError(
             f"MAX_CONCURRENT_ENVS is {variable!r}; it has to be a number of at least 1"
         )
-    return int(variable)
+    return _share(int(variable), settings)
+
+
+def _share(limit: int, settings: EngineSettings) -> int:
+    """Returns what of a server's sessions is for this process."""
+    return limit if settings.crew is None else settings.crew.share(limit)
 
 
 def _isolation(

@@ -176,7 +176,7 @@ class Windows:
         claim = self._by_id.get(session_id)
         expected = b"" if claim is None else claim.digest
         if not hmac.compare_digest(expected, _digest(key)) or claim is None:
-            raise verdicts.not_found(session_id)
+            raise verdicts.not_found(session_id, self._settings.crew)
         return claim.session
 
     def hold(self, hold: Hold, *, peer: str) -> None:

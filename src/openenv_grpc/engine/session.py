@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from functools import partial
 
+from openenv_grpc.crew import new_id
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
@@ -56,7 +56,7 @@ class Session:
         queued: bool = False,
         snapshot: Snapshot | None = None,
     ) -> None:
-        self.id = str(uuid.uuid4())
+        self.id = new_id(home.settings.crew)
         self.registered = registered
         self.shared_thread = shared_thread
         """The thread of its connection, for environments that share one."""
@@ -380,6 +380,7 @@ class Session:
                 session_id=self.id,
                 environment=self.spec.name,
                 resume_window_s=self.resume_window_s,
+                crew=self._home.settings.crew,
             )
             content = operation.codec.write(operation, opened, self.spec)
             self._turns.answer(pending, content, None)

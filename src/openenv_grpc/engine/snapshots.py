@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from openenv_grpc.crew import new_id
 from openenv_grpc.engine.performing import Outcome
 from openenv_grpc.engine.registry import EngineSettings
 from openenv_grpc.environment_spec import EnvironmentSpec
@@ -79,7 +79,7 @@ class Snapshots:
                 "larger --max-snapshot-bytes",
                 metadata={"size_bytes": str(size)},
             )
-        snapshot_id = str(uuid.uuid4())  # nobody can guess it
+        snapshot_id = new_id(self._settings.crew)  # nobody can guess it
         self._kept[snapshot_id] = Snapshot(environment=spec.name, content=content)
         self._metrics.snapshots += 1
         self._metrics.snapshot_bytes += size

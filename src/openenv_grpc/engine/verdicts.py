@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 
+from openenv_grpc.crew import Crew, WorkerAddress
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DeadlineExceededError,
@@ -120,12 +121,37 @@ def evicted() -> OpenEnvError:
     )
 
 
-def not_found(session_id: str) -> OpenEnvError:
+def not_found(session_id: str, crew: Crew | None) -> OpenEnvError:
     """There is nothing to attach to, or not with that key: which of both is not told."""
+    at = None if crew is None else crew.address_of(session_id)
+    if at is not None:
+        return _elsewhere(session_id, *at)
     return SessionNotFoundError(
         f"there is no session {session_id!r} with that resume_key; it may have ended, or its "
         "window passed. Open another",
         session_lost=True,
+    )
+
+
+def no_session(session_id: str, crew: Crew | None) -> OpenEnvError:
+    """There is no such session here; one that another worker opened is there."""
+    at = None if crew is None else crew.address_of(session_id)
+    if at is not None:
+        return _elsewhere(session_id, *at)
+    return SessionNotFoundError(f"there is no session {session_id}; it may have ended")
+
+
+def _elsewhere(session_id: str, worker: int, address: WorkerAddress) -> OpenEnvError:
+    told = {
+        "worker": str(worker),
+        "grpc_port": str(address.grpc_port or ""),
+        "http_port": str(address.http_port or ""),
+        "public_url": address.public_url,
+    }
+    return SessionNotFoundError(
+        f"the session {session_id} is not in this one of the server's workers but in number "
+        f"{worker}, if it has not ended; ask there: the metadata tells where that is",
+        metadata={name: text for name, text in told.items() if text},
     )
 
 

@@ -14,6 +14,7 @@ from openenv_grpc.sessions import SessionHost, SessionState
 from openenv_grpc.types import EnvironmentMetadata
 from openenv_grpc.v1 import catalog_pb2
 from openenv_grpc.wire.budgets import fill_budgets
+from openenv_grpc.wire.crew import fill_workers
 
 SERVICE = "openenv_grpc.v1.CatalogService"
 
@@ -44,7 +45,9 @@ class CatalogMethods:
         self, request: catalog_pb2.ListEnvironmentsRequest, context: Context
     ) -> catalog_pb2.ListEnvironmentsResponse:
         """Lists the environments by name."""
-        return catalog_pb2.ListEnvironmentsResponse(environments=self._host.environments)
+        response = catalog_pb2.ListEnvironmentsResponse(environments=self._host.environments)
+        fill_workers(response.workers, self._host.crew)
+        return response
 
     async def get_environment(
         self, request: catalog_pb2.GetEnvironmentRequest, context: Context

@@ -22,7 +22,12 @@ from openenv_grpc.server.counting import CountedService
 from openenv_grpc.server.guard import CHANNELZ, Guard
 from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
-from openenv_grpc.stream import MAX_UNSENT_BYTES, PROGRESS_INTERVAL_S, StreamLimits
+from openenv_grpc.stream import (
+    MAX_SHARED_BYTES,
+    MAX_UNSENT_BYTES,
+    PROGRESS_INTERVAL_S,
+    StreamLimits,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +57,7 @@ class GrpcServer:
         addresses: Sequence[str] = ("127.0.0.1:0",),
         max_message_bytes: int = 100 * 2**20,
         max_unsent_bytes: int = MAX_UNSENT_BYTES,
+        max_shared_bytes: int = MAX_SHARED_BYTES,
         max_operations_per_session: int = 16,
         progress_interval_s: float = PROGRESS_INTERVAL_S,
         ping_interval_s: float = PING_INTERVAL_S,
@@ -76,6 +82,7 @@ class GrpcServer:
         self._limits = StreamLimits(
             max_receive_bytes=max_message_bytes,
             max_unsent_bytes=max_unsent_bytes,
+            max_shared_bytes=max_shared_bytes,
             max_operations_per_session=max_operations_per_session,
             progress_interval_s=progress_interval_s,
         )

@@ -2,6 +2,7 @@
 
 from openenv_grpc.stream.incoming import digest
 from openenv_grpc.stream.limits import (
+    MAX_SHARED_BYTES,
     MAX_UNSENT_BYTES,
     PROGRESS_INTERVAL_S,
     Duplex,
@@ -9,11 +10,14 @@ from openenv_grpc.stream.limits import (
 )
 from openenv_grpc.stream.outbox import COALESCED_BYTES, Outbox, frame
 from openenv_grpc.stream.serving import serve_stream
+from openenv_grpc.stream.sharing import SHARED_BYTES
 
 __all__ = [
     "COALESCED_BYTES",
+    "MAX_SHARED_BYTES",
     "MAX_UNSENT_BYTES",
     "PROGRESS_INTERVAL_S",
+    "SHARED_BYTES",
     "Duplex",
     "Outbox",
     "StreamLimits",

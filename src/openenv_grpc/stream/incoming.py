@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from openenv_grpc.errors import InvalidRequestError, OpenEnvError
+from google.protobuf.message import DecodeError
+
+from openenv_grpc.errors import InvalidRequestError, OpenEnvError, ProtocolViolationError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import QueuePlace, Resume, Wait
+from openenv_grpc.stream.counting import check_count
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
 from openenv_grpc.wire.operations import ConnectCodec
@@ -27,6 +30,22 @@ _CODEC = ConnectCodec()
 
 RESUME_KEY_LENGTHS = range(22, 65)
 """How many characters a `resume_key` may have."""
+
+
+def parse_request(data: bytes, max_operations: int) -> session_pb2.ConnectRequest:
+    """Parses a message of a stream.
+
+    Raises:
+        ProtocolViolationError: it is none.
+        MessageTooLargeError: it has more operations than that.
+    """
+    check_count(data, max_operations)
+    try:
+        return session_pb2.ConnectRequest.FromString(data)
+    except DecodeError as error:
+        raise ProtocolViolationError(
+            "a message of the stream is no ConnectRequest; the stream ends here"
+        ) from error
 
 
 def read_operation(message: session_pb2.Operation, arm: str) -> Operation:

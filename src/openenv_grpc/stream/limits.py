@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from openenv_grpc.errors import Effect, OutcomeTooLargeError
+from openenv_grpc.operations import Reply
+from openenv_grpc.wire.operations import failed_outcome
+
 DEFAULT_RECEIVE_BYTES = 4 * 2**20
 """What a client takes that does not say how much."""
 
 MAX_UNSENT_BYTES = 32 * 2**20
+MAX_SHARED_BYTES = 256 * 2**20
 PROGRESS_INTERVAL_S = 5.0
 
 MIN_RECEIVE_BYTES = 1024
@@ -36,7 +41,23 @@ class StreamLimits:
     """A message with more ends the stream: empty ones take two bytes each, and much more memory."""
     max_unsent_bytes: int = MAX_UNSENT_BYTES
     """Unsent outcomes past which no further operation is read."""
+    max_shared_bytes: int = MAX_SHARED_BYTES
+    """The most memory that is shared with a client of the same machine; 0 is none."""
     max_operations_per_session: int = 16
     """Told to the client; the session enforces it."""
     progress_interval_s: float = PROGRESS_INTERVAL_S
     """Between two `progress` of an operation, for clients that ask for it."""
+
+
+def too_large(reply: Reply, limit_bytes: int) -> bytes:
+    """Writes the outcome that goes out for one that its client does not take."""
+    request_id = reply.operation.request_id or 0
+    if reply.error is not None:
+        return failed_outcome(reply.error, request_id=request_id, brief=True)
+    error = OutcomeTooLargeError(
+        f"the outcome has {len(reply.content)} bytes, and the client takes {limit_bytes}; have the "
+        "client say a higher max_receive_size_bytes",
+        effect=Effect.DONE,
+        metadata={"size_bytes": str(len(reply.content))},
+    )
+    return failed_outcome(error, request_id=request_id)

@@ -7,15 +7,11 @@ import functools
 import importlib.metadata
 from functools import partial
 
-from google.protobuf.message import DecodeError
-
 from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import (
-    Effect,
     InvalidRequestError,
     OpenEnvError,
-    OutcomeTooLargeError,
     ProtocolViolationError,
     SessionNotFoundError,
     UnavailableError,
@@ -30,17 +26,19 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
-from openenv_grpc.stream.counting import check_count
-from openenv_grpc.stream.incoming import read_open, read_operation
+from openenv_grpc.stream.incoming import parse_request, read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
     MIN_RECEIVE_BYTES,
     Duplex,
     StreamLimits,
+    too_large,
 )
 from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.crew import fill_workers
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
 from openenv_grpc.wire.varints import varint
 
@@ -116,6 +114,7 @@ class _ServerStream:
         self._stopped = False
         self._reading: asyncio.Task[None] | None = None
         self._outcome_limit = DEFAULT_RECEIVE_BYTES - _FRAME_BYTES
+        self._sharing: Sharing | None = None
         self._unasked = Unasked(
             host,
             self._outbox,
@@ -136,6 +135,9 @@ class _ServerStream:
             failure = first_of(failures)
         except* ConnectionError:
             pass  # the client has gone
+        finally:
+            if self._sharing is not None:
+                self._sharing.close()
         if failure is None and self._stopped:
             failure = UnavailableError(
                 "the server is shutting down; open a session elsewhere",
@@ -170,13 +172,7 @@ class _ServerStream:
             self._outbox.close()
 
     async def _take(self, data: bytes) -> None:
-        check_count(data, self._limits.max_operations_per_message)
-        try:
-            request = session_pb2.ConnectRequest.FromString(data)
-        except DecodeError as error:
-            raise ProtocolViolationError(
-                "a message of the stream is no ConnectRequest; the stream ends here"
-            ) from error
+        request = parse_request(data, self._limits.max_operations_per_message)
         if request.HasField("client"):
             self._greet(request.client)
         elif not request.operations:
@@ -187,6 +183,10 @@ class _ServerStream:
                 await asyncio.sleep(0)
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
+            if operation.HasField("shared_block"):
+                operation = taken_operation(
+                    self._sharing, operation, limit_bytes=self._limits.max_receive_bytes
+                )
             try:
                 self._operate(operation)
             except OpenEnvError as error:
@@ -211,6 +211,10 @@ class _ServerStream:
         hello.features.extend(FEATURES)
         hello.environments.extend(self._host.environments)
         hello.max_operations_per_session = self._limits.max_operations_per_session
+        fill_workers(hello.workers, self._host.crew)
+        if self._sharing is None:
+            self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
+            hello.shares_memory = self._sharing is not None
         self._outbox.put(response.SerializeToString())
 
     def _operate(self, operation: session_pb2.Operation) -> None:
@@ -247,7 +251,8 @@ class _ServerStream:
             snapshot_id=operation.open.snapshot_id,
         )
         if operation.open.progress and held.port is not None:
-            self._unasked.follow(held.prefix, held.port)
+            reports = operation.open.reports
+            self._unasked.follow(held.prefix, held.port, reports=reports)
 
     def _new(self, operation: session_pb2.Operation) -> _Held:
         number = operation.session
@@ -322,7 +327,7 @@ class _ServerStream:
         )
         self._hold(held)
         if asked.progress:
-            self._unasked.follow(held.prefix, port)
+            self._unasked.follow(held.prefix, port, reports=asked.reports)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
@@ -352,7 +357,9 @@ class _ServerStream:
     def _deliver(self, held: _Held, reply: Reply) -> None:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
-            content = self._too_large(reply)
+            content = too_large(reply, self._outcome_limit)
+        if self._sharing is not None and len(content) >= SHARED_BYTES:
+            content = self._sharing.put(content)
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
             self._drop(held)
@@ -361,18 +368,6 @@ class _ServerStream:
     def _drop(self, held: _Held) -> None:
         self._sessions.pop(held.number, None)
         self._unasked.forget(held.prefix)
-
-    def _too_large(self, reply: Reply) -> bytes:
-        request_id = reply.operation.request_id or 0
-        if reply.error is not None:
-            return failed_outcome(reply.error, request_id=request_id, brief=True)
-        error = OutcomeTooLargeError(
-            f"the outcome has {len(reply.content)} bytes, and the client takes "
-            f"{self._outcome_limit}; have the client say a higher max_receive_size_bytes",
-            effect=Effect.DONE,
-            metadata={"size_bytes": str(len(reply.content))},
-        )
-        return failed_outcome(error, request_id=request_id)
 
     def _tell_place(self, held: _Held, place: QueuePlace) -> None:
         outcome = queue_progress(place, request_id=OPENING_ID)

@@ -18,6 +18,10 @@ GYMNASIUM = "gym:"
 """What stands before the id of an environment of Gymnasium."""
 
 
+Target = str | App | EnvironmentDefinition
+"""An environment: what `openenv-grpc serve` takes, what `create_app` returns, or a definition."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
     """What is said beside a target, as `module:Class`; `None` leaves it to the environment."""
@@ -26,6 +30,17 @@ class Overrides:
     action: str | None = None
     observation: str | None = None
     state: str | None = None
+
+
+def definition_of(target: Target) -> EnvironmentDefinition:
+    """Finds what a target names. Raises what `load` raises."""
+    match target:
+        case str():
+            return load(target)
+        case App():
+            return target.definition
+        case EnvironmentDefinition():
+            return target
 
 
 def load(target: str, overrides: Overrides = Overrides()) -> EnvironmentDefinition:

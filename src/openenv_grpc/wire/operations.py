@@ -28,6 +28,7 @@ from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
 from openenv_grpc.wire import large, payloads, status
 from openenv_grpc.wire.budgets import fill_budgets
+from openenv_grpc.wire.crew import fill_own_worker
 from openenv_grpc.wire.durations import fill_duration
 from openenv_grpc.wire.tool_messages import fill_result, read_call, write_tool
 
@@ -118,6 +119,7 @@ class ConnectCodec(ProtoCodec):
                 fill_opened(outcome.open, operation, result, spec)
                 if result.resume_window_s is not None:
                     fill_duration(outcome.open.resume_window, result.resume_window_s)
+                fill_own_worker(outcome.open.worker, result.crew)
             case Saved():
                 outcome.snapshot.snapshot_id = result.snapshot_id
                 outcome.snapshot.size_bytes = result.size_bytes

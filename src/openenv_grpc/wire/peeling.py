@@ -5,10 +5,9 @@ Protobuf's own way copies it twice: into its memory, and out again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.varints import read_varint, varint
 
 _LENGTH = 2  # the wire type of messages and bytes
@@ -38,17 +37,12 @@ class Peeled:
     """A tensor's bytes, which are most of a message, and the message without them."""
 
     message: bytes
-    """A `ConnectResponse` whose tensor is empty."""
+    """A `ConnectResponse`, or an `Outcome`, whose tensor is empty."""
     outcome: int
     """Which of its outcomes it is, counting from 0."""
     attachment: int
     """Which attachment of the observation, counting from 0."""
     data: memoryview
-
-    def put_back(self, outcome: session_pb2.Outcome) -> None:
-        """Completes the outcome, for who takes it whole."""
-        result = outcome.step if outcome.HasField("step") else outcome.reset_episode
-        result.observation.attachments[self.attachment].tensor.data = bytes(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +60,24 @@ def peel(data: bytes) -> Peeled | None:
     What is no message is not peeled: parsing says so.
     """
     try:
-        return _peel(data)
+        return _peel(data, _WAY)
     except IndexError:
         return None
 
 
-def _peel(data: bytes) -> Peeled | None:
+def peel_outcome(data: bytes) -> Peeled | None:
+    """Takes an `Outcome` apart as `peel` does a response: `message` is an `Outcome` then."""
+    try:
+        return _peel(data, _WAY[1:])
+    except IndexError:
+        return None
+
+
+def _peel(data: bytes, way: Sequence[_Level]) -> Peeled | None:
     passed: list[tuple[int, _Field, int]] = []  # where each message begins, its field, its end
     places: list[int] = []
     start, end = 0, len(data)
-    for level in _WAY:
+    for level in way:
         found = _largest(data, start, end, level)
         if found is None:
             return None
@@ -91,7 +93,8 @@ def _peel(data: bytes) -> Peeled | None:
         rest = b"".join(
             (data[start : field.start], tag, varint(len(rest)), rest, data[field.end : end])
         )
-    return Peeled(rest, places[0], places[3], content)
+    *before, attachment, _, _ = places
+    return Peeled(rest, before[0] if len(way) == len(_WAY) else 0, attachment, content)
 
 
 def _largest(data: bytes, start: int, end: int, level: _Level) -> tuple[_Field, int] | None:

@@ -7,6 +7,7 @@ from openenv_grpc.cli.serve_options.logs import LogOptions
 from openenv_grpc.cli.serve_options.protection import ProtectionOptions
 from openenv_grpc.cli.serve_options.sessions import SessionOptions
 from openenv_grpc.cli.serve_options.target import TargetOptions
+from openenv_grpc.cli.serve_options.workers import WorkerOptions
 
 __all__ = [
     "DoorOptions",
@@ -16,4 +17,5 @@ __all__ = [
     "ProtectionOptions",
     "SessionOptions",
     "TargetOptions",
+    "WorkerOptions",
 ]

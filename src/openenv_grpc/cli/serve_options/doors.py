@@ -28,6 +28,12 @@ class DoorOptions:
     unix: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Serve gRPC on a Unix socket too.")
     ] = None
+    http_unix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Serve HTTP, WebSocket and MCP on a Unix socket of their own too."
+        ),
+    ] = None
 
     progress_interval: Annotated[
         float | None,
@@ -64,6 +70,7 @@ class DoorOptions:
             grpc_port=None if self.no_grpc else self.grpc_port,
             http_port=None if self.no_http else self.http_port,
             unix=self.unix,
+            http_unix=self.http_unix,
             progress_interval_s=self.progress_interval,
             ping_interval_s=self.ping_interval,
             ping_timeout_s=self.ping_timeout,

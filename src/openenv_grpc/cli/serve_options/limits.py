@@ -35,6 +35,16 @@ class LimitOptions:
         int | None,
         _size("Answers past which no more is read of a stream.  [default: 32M]"),
     ] = None
+    max_shared_memory: Annotated[
+        int | None,
+        _size(
+            "Memory that each connection from this machine may share, for large messages.  "
+            "[default: 256M]"
+        ),
+    ] = None
+    no_shared_memory: Annotated[
+        bool, typer.Option("--no-shared-memory", help="Share no memory with clients.")
+    ] = False
     max_operations: Annotated[
         int | None,
         typer.Option(min=1, help="Operations of one session in flight.  [default: 16]"),
@@ -110,6 +120,7 @@ class LimitOptions:
             max_message_bytes=self.max_message_size,
             max_json_bytes=self.max_json_size,
             max_unsent_bytes=self.max_unsent,
+            max_shared_bytes=0 if self.no_shared_memory else self.max_shared_memory,
             max_operations_per_session=self.max_operations,
             max_resume_window_s=self.resume_window,
             max_records=self.max_records,

@@ -6,10 +6,7 @@ import asyncio
 import json
 import logging
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +22,7 @@ from openenv_grpc.engine.process.frames import (
     anonymous_file,
     write_frame,
 )
+from openenv_grpc.group_process import GroupProcess
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ class Tenant(Protocol):
 class Child:
     """A worker process, in a process group of its own.
 
-    A thread starts it, waits for its end, and then ends what is left of its group.
+    A thread starts it and waits for its end.
     """
 
     def __init__(self, recipe: bytes, gone: Callable[[Child], None]) -> None:
@@ -67,9 +65,7 @@ class Child:
         """Its exit code, as `subprocess` has it."""
         self._loop = asyncio.get_running_loop()
         self._gone = gone
-        self._pid: int | None = None
-        self._killed = False
-        self._lock = threading.Lock()  # guards `_pid`, so that no other process is ever signalled
+        self._process = GroupProcess()
         self._file = anonymous_file()
         self._reader = FrameReader(self._file)
         self._frames: deque[Frame] = deque()
@@ -101,9 +97,7 @@ class Child:
 
     def kill(self) -> None:
         """Ends it at once, and what it has started."""
-        with self._lock:
-            self._killed = True
-            self._kill_group()
+        self._process.kill()
 
     def _read(self) -> None:
         try:
@@ -176,32 +170,11 @@ class Child:
         ends = (self._far_socket.fileno(), self._file, self._far_pipe)
         numbers = (*ends, os.getpid(), recipe_size)
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _START, *map(str, numbers)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=ends,
-                start_new_session=True,
-            )
+            self._process.start(["-c", _START, *map(str, numbers)], pass_fds=ends)
         except OSError:
             logger.exception("no worker process can be started")
             return _NOT_STARTED
         finally:
             self._far_socket.close()
             os.close(self._far_pipe)
-        with self._lock:
-            self._pid = process.pid
-            if self._killed:
-                self._kill_group()
-        if sys.platform == "linux":  # as long as it is not reaped, nobody else has its number
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        else:
-            process.wait()
-        with self._lock:
-            self._kill_group()
-            self._pid = None
-        return process.wait()
-
-    def _kill_group(self) -> None:
-        if self._pid is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+        return self._process.wait()
