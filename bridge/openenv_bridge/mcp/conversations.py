@@ -27,6 +27,8 @@ STATE = "requestState"
 ANSWERS = "inputResponses"
 MAX_SUSPENDED = 1_000
 """Calls that wait for their clients; beyond that the oldest are cancelled."""
+MAX_ALONE = 32
+"""Those of them that keep an environment of no session, which no limit of sessions counts."""
 
 Source = AsyncGenerator[ToolNotice | Asked | Withdrawn | Reply, None]
 """A call under way. Closing it cancels the call."""
@@ -48,9 +50,20 @@ class Conversation:
     """A call under way, and what its client has been asked."""
 
     def __init__(
-        self, source: Source, call: Call, caller: Caller, suspended: Conversations
+        self,
+        source: Source,
+        call: Call,
+        caller: Caller,
+        suspended: Conversations,
+        *,
+        is_alone: bool = False,
     ) -> None:
-        """Raises `McpError` if the answers that come with the call are none."""
+        """Describes a call; one that `is_alone` keeps an environment of no session.
+
+        Raises:
+            McpError: the answers that come with the call are none.
+        """
+        self.is_alone = is_alone
         self.opened_by = call
         self.caller = caller
         self.open: dict[str, ToolQuestion] = {}
@@ -173,11 +186,17 @@ class Conversations:
         self._waiting[state] = conversation
         self._spawn(task)
         task.add_done_callback(lambda _: self._waiting.pop(state, None))  # it waits no more
-        while len(self._waiting) > MAX_SUSPENDED:
-            _, oldest = self._waiting.popitem(last=False)
-            if oldest.task is not None:
-                oldest.task.cancel()
+        alone = [name for name, each in self._waiting.items() if each.is_alone]
+        if len(alone) > MAX_ALONE:
+            self._give_up(alone[0])
+        if len(self._waiting) > MAX_SUSPENDED:
+            self._give_up(next(iter(self._waiting)))
         return state
+
+    def _give_up(self, state: str) -> None:
+        given_up = self._waiting.pop(state)
+        if given_up.task is not None:
+            given_up.task.cancel()
 
     def resume(self, call: Call, caller: Caller) -> Conversation:
         """Goes on with a call, and gives its tool the answers.

@@ -196,7 +196,7 @@ class Modern:
         asks = _asks(call, operation)
         if asks is not None:
             source = _heard_in(self._host.transient(caller.environment), operation, asks)
-            return self._converse(call, caller, source)
+            return self._converse(call, caller, source, is_alone=True)
         return _exchange_in(self._host.transient(caller.environment), operation, _wanted(call))
 
     def _exchange(
@@ -207,8 +207,10 @@ class Modern:
             return exchange(port, operation, _wanted(call))
         return self._converse(call, caller, converse(port, operation, asks))
 
-    def _converse(self, call: Call, caller: Caller, source: Source) -> Told:
-        conversation = Conversation(source, call, caller, self._conversations)
+    def _converse(
+        self, call: Call, caller: Caller, source: Source, *, is_alone: bool = False
+    ) -> Told:
+        conversation = Conversation(source, call, caller, self._conversations, is_alone=is_alone)
         return conversation.leg(call, _wanted(call))
 
     def _listening(self, call: Call, port: SessionPort | None) -> Told:

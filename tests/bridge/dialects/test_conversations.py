@@ -203,3 +203,27 @@ async def test_of_too_many_calls_that_wait_the_oldest_is_cancelled(
         assert (await go_on(client, "greet", first, name=ACCEPTED)).status == 400
         ended = await go_on(client, "greet", second, name=ACCEPTED)
         assert ended.result["content"][0]["text"] == "hello Ada"
+
+
+async def test_of_too_many_that_keep_an_environment_of_no_session_the_oldest_is_cancelled(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversations, "MAX_ALONE", 1)
+    async with serve(CURIOUS) as served, asyncio.timeout(30):
+        client = Client(served)
+        called = await call(client, "greet")  # it has a session
+        letters = [await client.ask("prompts/get", OFFERED, name="letter") for _ in range(2)]
+        statuses = []
+        for letter in letters:
+            state = letter.result["requestState"]
+            [key] = letter.result["inputRequests"]
+            ended = await client.ask(
+                "prompts/get",
+                OFFERED,
+                name="letter",
+                inputResponses={key: ACCEPTED},
+                requestState=state,
+            )
+            statuses.append(ended.status)
+        assert statuses == [400, 200]
+        assert (await go_on(client, "greet", called, name=ACCEPTED)).status == 200
