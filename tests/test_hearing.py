@@ -13,7 +13,7 @@ from openenv_grpc.engine import EngineSettings
 from openenv_grpc.errors import ClientCapabilityError
 from openenv_grpc.hearing import MAX_WAITING, Asked, Hearing, Interview, Withdrawn, converse, hear
 from openenv_grpc.mcp_environment import MCPEnvironment
-from openenv_grpc.operations import Kind, Reply
+from openenv_grpc.operations import Kind, PromptQuery, Reply
 from openenv_grpc.tools import (
     ToolLog,
     ToolNotice,
@@ -255,6 +255,22 @@ async def test_who_hangs_up_ends_the_waiting_of_a_tool_that_blocks() -> None:
             reply = await anext(telling)
         assert isinstance(reply, Reply)
         assert b"nobody answers: the client is gone" in reply.content
+
+
+async def test_what_a_client_leaves_unanswered_is_not_logged_as_the_environments_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened(Curious) as caller, asyncio.timeout(30):
+        interview = Interview(ALL)
+        operation = caller.operation(Kind.GET_PROMPT, PromptQuery(name="letter"))
+        async with aclosing(converse(caller.session, operation, interview)) as telling:
+            assert isinstance(await anext(telling), Asked)
+            interview.hang_up("the client is gone")
+            reply = await anext(telling)
+        assert isinstance(reply, Reply)
+        assert reply.error is not None
+        assert "the client is gone" in reply.error.message
+    assert "environment failed" not in caplog.text
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])

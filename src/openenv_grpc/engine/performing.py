@@ -11,6 +11,7 @@ from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
 from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
+    ClientAnswerError,
     ClientCapabilityError,
     DeadlineExceededError,
     Effect,
@@ -124,7 +125,8 @@ class Performer:
         if operation.kind is Kind.TASKS and isinstance(error, NotImplementedError):
             return no_such_method(operation.payload.method)
         name = self._spec.name
-        self._log("environment failed", error, operation=operation.kind.value)
+        if not isinstance(error, ClientAnswerError):  # the client's doing, and told to it
+            self._log("environment failed", error, operation=operation.kind.value)
         if self._redact_errors:
             return EnvironmentFailedError(
                 "the environment failed; the server's log tells how",
