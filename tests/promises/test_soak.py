@@ -31,6 +31,8 @@ WARM_UP_S = 60
 WINDOW_S = 20
 """Enough for a client to come back. As long are records kept of sessions that have ended."""
 SETTLE_S = 120
+GRPC_POOL = "event_engine"
+"""Name of the threads of gRPC's pool."""
 ENVIRONMENTS = ("Witness", "IsolatedWitness")
 SHARE_ISOLATED = 0.1  # since a process is started for each
 
@@ -44,6 +46,7 @@ class Usage:
     """What a server's process has."""
 
     threads: int
+    """Without those of gRPC's own pool, which it has more or fewer of by its load."""
     descriptors: int
     processes: int
     memory_kib: int
@@ -54,13 +57,16 @@ def usage(served: ServedProcess) -> Usage:
     status = dict(
         line.split(":", 1) for line in (process / "status").read_text(encoding="ascii").splitlines()
     )
+    threads = list((process / "task").iterdir())
     children = [
         child
-        for thread in (process / "task").iterdir()
+        for thread in threads
         for child in (thread / "children").read_text(encoding="ascii").split()
     ]
     return Usage(
-        threads=int(status["Threads"]),
+        threads=sum(
+            (thread / "comm").read_text(encoding="ascii").strip() != GRPC_POOL for thread in threads
+        ),
         descriptors=len(list((process / "fd").iterdir())),
         processes=len(children),
         memory_kib=int(status["VmRSS"].split()[0]),
