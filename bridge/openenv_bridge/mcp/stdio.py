@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -197,11 +196,15 @@ class Relay:
             await self._has_begun.wait()
             self._has_begun.clear()
             headers = {"Accept": EVENT_STREAM, **self._session}
-            with suppress(aiohttp.ClientError, TimeoutError):  # the next call tells what is wrong
+            try:
                 async with self._http.get(self._url, headers=headers) as response:
                     if response.content_type == EVENT_STREAM:  # else it tells nothing between them
                         async for event in _events(response):
                             self._write(event)
+            except (aiohttp.ClientError, TimeoutError):  # the next call tells what is wrong
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():  # it came in the cancellation's place
+                    return
 
     async def _begin_anew(self, call: Call, lost: dict[str, str]) -> None:
         """Begins another session, since clients do not, and tells that the last one is over."""
