@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 CHECKOUT = Path(__file__).parent.parent
+
+# A shell starts its background jobs with SIGINT ignored, which the servers of tests would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
