@@ -74,7 +74,7 @@ baseline: install ## take the protos as they are for what `breaking` compares wi
 check: lint types breaking ## all checks that only read
 
 .PHONY: test
-test: install languages packets $(STAMPS)/reference ## run the tests (TESTS='-k name')
+test: install languages packets $(STAMPS)/reference $(STAMPS)/rivals ## run the tests (TESTS='-k name')
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: soak

@@ -25,6 +25,16 @@ def fleet() -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.fixture
+def rivals() -> None:
+    """Needs the environment that has dm_env_rpc."""
+    if not os.path.exists(RIVALS):
+        missing = f"{RIVALS} is missing: run `make .stamps/rivals`"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
 def row(side: Side, **settings: object) -> Row:
     return Row(name="row", sides=(side,), **settings)  # type: ignore[arg-type]  # as each test says
 
@@ -63,7 +73,7 @@ def test_bare_sockets_are_measured_with_small_and_large_answers(fleet: Fleet) ->
     assert fleet.measure(row(side, size_bytes=2**20), side, 0.1)["mib_per_s"] > 0
 
 
-@pytest.mark.skipif(not os.path.exists(RIVALS), reason="`make .stamps/rivals` sets it up")
+@pytest.mark.usefixtures("rivals")
 @pytest.mark.parametrize("environment", ["Tiny", "Frame"])
 def test_dm_env_rpc_is_measured(fleet: Fleet, environment: str) -> None:
     side = rival("dm_env_rpc", environment)

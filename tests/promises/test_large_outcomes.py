@@ -52,14 +52,17 @@ async def step_for_ever(client: GenericEnvClient, enough: Callable[[], None]) ->
 
 
 @pytest.mark.parametrize("door", ["grpc", "ws"])
-async def test_large_answers_come_by_a_connection_of_their_own(tmp_path: Path, door: str) -> None:
+@pytest.mark.parametrize("shared_memory", [False, True])
+async def test_large_answers_come_by_a_connection_of_their_own_or_by_none(
+    tmp_path: Path, door: str, shared_memory: bool
+) -> None:
     with start_server(tmp_path, "tests.promises.environments:Pictures") as served:
         address = served.address("grpc" if door == "grpc" else "http").removeprefix("http://")
         port = int(address.rpartition(":")[2])
         async with (
             asyncio.timeout(LIMIT_S),
-            GenericEnvClient(f"{door}://{address}") as small,
-            GenericEnvClient(f"{door}://{address}") as large,
+            GenericEnvClient(f"{door}://{address}", shared_memory=shared_memory) as small,
+            GenericEnvClient(f"{door}://{address}", shared_memory=shared_memory) as large,
         ):
             alone_ms = await median_ms(small)
             assert connections_to(port) == 1
@@ -67,7 +70,8 @@ async def test_large_answers_come_by_a_connection_of_their_own(tmp_path: Path, d
             stepping = asyncio.create_task(step_for_ever(large, enough.set))
             await enough.wait()
             beside_ms = await median_ms(small)
-            assert connections_to(port) == 2
+            assert connections_to(port) == (1 if shared_memory else 2)
             stepping.cancel()
             await asyncio.wait({stepping})
-            print(f"small steps by {door}: {alone_ms:.2f} ms alone, {beside_ms:.2f} ms beside")
+            way = "memory" if shared_memory else "connection"
+            print(f"small steps, {door}, {way}: {alone_ms:.2f} ms alone, {beside_ms:.2f} beside")
