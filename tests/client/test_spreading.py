@@ -120,6 +120,9 @@ async def test_a_client_stays_where_it_is_if_ports_are_mapped() -> None:
         found.acquaint(50051, 50052)
         await opened(stack, found.url, 4)
         assert found.counts() == [4, 0]
+        envs = await stack.enter_async_context(VectorEnvClient(found.url, 2))
+        await envs.reset()
+        assert found.counts() == [6, 0]
 
 
 async def test_what_all_have_no_slot_for_waits_for_one() -> None:

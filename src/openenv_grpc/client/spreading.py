@@ -130,7 +130,7 @@ async def open_group(
     try:
         spread = _spread_of(target, home)
         if spread is None:
-            spread = _Spread("", (home.target,))
+            spread = _Spread("" if home.crew is None else home.crew.server_id, (home.target,))
         return await _Opener(spread, home, options, wanted).open_group(count)
     finally:
         await home.shared.let_go()
