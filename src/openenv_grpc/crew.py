@@ -23,6 +23,8 @@ class WorkerAddress:
     """0 where it has no such door."""
     unix_path: str = ""
     """Of its gRPC socket; empty where it has none."""
+    http_unix_path: str = ""
+    """Of its socket for HTTP; empty where it has none."""
     public_url: str = ""
     """Where its HTTP door is reached from elsewhere; empty if that is not said."""
 

@@ -95,7 +95,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
     folder = tmp_path_factory.mktemp("workers")
     serve = functools.partial(start_server, folder)
     path = str(folder / "server.sock")
-    with three_workers(serve, folder, "--max-sessions", "11", "--unix", path) as served:
+    with three_workers(
+        serve, folder, "--max-sessions", "11", "--unix", path, "--http-unix", f"{path}.web"
+    ) as served:
         yield served
 
 
@@ -158,9 +160,9 @@ async def test_ready_and_the_catalog_list_every_worker_the_first_as_that_of_a_se
 ) -> None:
     address = r"127\.0\.0\.1:\d+"
     assert re.fullmatch(
-        rf"READY grpc={address} http={address} unix=(\S+) "
-        rf"grpc.1={address} http.1={address} unix.1=\1.1 "
-        rf"grpc.2={address} http.2={address} unix.2=\1.2",
+        rf"READY grpc={address} http={address} unix=(\S+) http_unix=(\S+) "
+        rf"grpc.1={address} http.1={address} unix.1=\1.1 http_unix.1=\2.1 "
+        rf"grpc.2={address} http.2={address} unix.2=\1.2 http_unix.2=\2.2",
         shared.ready,
     )
     for door in DOORS:
@@ -186,10 +188,13 @@ async def test_a_clients_sessions_are_spread_evenly(shared: ServedProcess, schem
             assert set(found.values()) == {3}
 
 
-async def test_unix_sockets_have_the_workers_number_for_a_suffix(shared: ServedProcess) -> None:
-    path = shared.address("unix")
-    assert shared.address("unix.2") == f"{path}.2"
-    async with clients(f"unix:{path}", 3) as opened:
+@pytest.mark.parametrize(("scheme", "door"), [("unix", "unix"), ("http+unix", "http_unix")])
+async def test_unix_sockets_have_the_workers_number_for_a_suffix(
+    shared: ServedProcess, scheme: str, door: str
+) -> None:
+    path = shared.address(door)
+    assert shared.address(f"{door}.2") == f"{path}.2"
+    async with clients(f"{scheme}:{path}", 3) as opened:
         assert len({await pid_of(client) for client in opened}) == 3
 
 

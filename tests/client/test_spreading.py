@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +14,7 @@ import pytest
 from openenv_grpc import GenericEnvClient, Server, VectorEnvClient
 from openenv_grpc.crew import Crew, WorkerAddress, worker_of
 from openenv_grpc.engine import EnvironmentDefinition
-from openenv_grpc.errors import InvalidRequestError, SessionCapacityError
+from openenv_grpc.errors import InvalidRequestError, SessionCapacityError, UnavailableError
 from openenv_grpc.types import Action, Observation
 from tests.environments import Countdown
 
@@ -120,6 +121,9 @@ async def test_a_client_stays_where_it_is_if_ports_are_mapped() -> None:
         found.acquaint(50051, 50052)
         await opened(stack, found.url, 4)
         assert found.counts() == [4, 0]
+        envs = await stack.enter_async_context(VectorEnvClient(found.url, 2))
+        await envs.reset()
+        assert found.counts() == [6, 0]
 
 
 async def test_what_all_have_no_slot_for_waits_for_one() -> None:
@@ -133,6 +137,63 @@ async def test_what_all_have_no_slot_for_waits_for_one() -> None:
         for client in clients:
             await client.disconnect()
         await waiting
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def back(found: Workers, port: int) -> AsyncIterator[Server]:
+    """Starts the second worker at a port of its own."""
+    crew = Crew(server_id="s", worker=1, size=2, addresses=found.crews[0].addresses)
+    async with Server(
+        COUNTDOWN, grpc_port=port, http_port=None, max_sessions=4, crew=crew
+    ) as server:
+        yield server
+
+
+async def test_who_waits_for_a_slot_takes_one_of_a_worker_that_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with workers(2, max_sessions=4) as found, AsyncExitStack() as stack, asyncio.timeout(30):
+        port = free_port()
+        found.acquaint(port_of(found.servers[0]), port)
+        await opened(stack, found.url, 2)
+        waiting = asyncio.create_task(opened(stack, found.url, 1))
+        while "waiting for a free slot" not in caplog.text:
+            await asyncio.sleep(0.01)
+        server = await stack.enter_async_context(back(found, port))
+        await waiting
+        assert len(server._manager.sessions()) == 1
+        while found.counts() != [2, 0]:  # its place in the line is given up
+            await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_is_back_is_left_alone_no_longer() -> None:
+    async with workers(2, max_sessions=4) as found, AsyncExitStack() as stack, asyncio.timeout(30):
+        port = free_port()
+        found.acquaint(port_of(found.servers[0]), port)
+        await opened(stack, found.url, 1)
+        server = await stack.enter_async_context(back(found, port))
+        await opened(stack, found.url, 2)
+        assert len(server._manager.sessions()) == 1
+        await opened(stack, found.url, 1)
+        assert len(server._manager.sessions()) == 2
+
+
+async def test_a_group_that_needs_every_worker_waits_for_the_one_that_is_away() -> None:
+    async with workers(2, max_sessions=4) as found, AsyncExitStack() as stack, asyncio.timeout(30):
+        port = free_port()
+        found.acquaint(port_of(found.servers[0]), port)
+        with pytest.raises(UnavailableError):
+            await VectorEnvClient(found.url, 4, connect_timeout_s=0.3).connect()
+        opening = asyncio.create_task(VectorEnvClient(found.url, 4).connect())
+        server = await stack.enter_async_context(back(found, port))
+        await stack.enter_async_context(await opening)
+        assert (found.counts()[0], len(server._manager.sessions())) == (2, 2)
 
 
 async def test_groups_that_want_the_same_slots_get_them_one_after_the_other() -> None:

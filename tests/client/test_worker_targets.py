@@ -17,6 +17,7 @@ def crew(worker: int = 0, *, public: bool = False) -> Crew:
                 grpc_port=50051 + number,
                 http_port=80 + number,
                 unix_path="/run/server.sock" + (f".{number}" if number else ""),
+                http_unix_path="/run/web.sock" + (f".{number}" if number else ""),
                 public_url=f"https://public.example/{number}" if public else "",
             )
             for number in range(2)
@@ -37,8 +38,17 @@ def found(url: str, of: Crew) -> list[str]:
         ("http://there:80/echo_env", ["ws://there:80/echo_env/ws", "ws://there:81/echo_env/ws"]),
         ("unix:run/server.sock", ["unix:run/server.sock", "unix:run/server.sock.1"]),
         ("unix:./server.sock", ["unix:./server.sock", "unix:server.sock.1"]),
+        ("http+unix:run/web.sock", ["http+unix:run/web.sock", "http+unix:run/web.sock.1"]),
     ],
-    ids=["gRPC", "IPv6", "the port of HTTP", "a path", "a socket elsewhere", "as it was written"],
+    ids=[
+        "gRPC",
+        "IPv6",
+        "the port of HTTP",
+        "a path",
+        "a socket elsewhere",
+        "as it was written",
+        "a socket for HTTP",
+    ],
 )
 def test_workers_are_where_their_ports_are_on_the_host_that_was_dialled(
     url: str, uris: list[str]
@@ -59,11 +69,27 @@ def test_a_public_url_comes_before_ports() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["grpc://there:9000", "http://there:8000", "unix:other.sock", "https://proxy.example"]
+    "url",
+    [
+        "grpc://there:9000",
+        "http://there:8000",
+        "unix:other.sock",
+        "http+unix:server.sock",
+        "https://proxy.example",
+    ],
 )
 def test_nothing_is_known_of_the_others_where_ports_or_names_are_mapped(url: str) -> None:
     assert found(url, crew()) == []
     assert found(url, crew(public=True)) == []
+
+
+def test_a_socket_for_http_is_dialled_where_it_is() -> None:
+    targets = worker_targets(parse_url("http+unix:/mounted/web.sock"), crew())
+
+    assert [target.web_socket_path for target in targets] == [
+        "/mounted/web.sock",
+        "/mounted/web.sock.1",
+    ]
 
 
 def test_tls_stays() -> None:

@@ -11,8 +11,20 @@ CREW = Crew(
     worker=1,
     size=2,
     addresses=(
-        WorkerAddress(grpc_port=1, http_port=2, unix_path="/a", public_url="https://h/0"),
-        WorkerAddress(grpc_port=3, http_port=4, unix_path="/a.1", public_url="https://h/1"),
+        WorkerAddress(
+            grpc_port=1,
+            http_port=2,
+            unix_path="/a",
+            http_unix_path="/b",
+            public_url="https://h/0",
+        ),
+        WorkerAddress(
+            grpc_port=3,
+            http_port=4,
+            unix_path="/a.1",
+            http_unix_path="/b.1",
+            public_url="https://h/1",
+        ),
     ),
 )
 

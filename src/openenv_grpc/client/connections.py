@@ -89,6 +89,11 @@ class SharedLink:
         link = self._dialling.result().link
         return link is not None and link.takes_sessions
 
+    @property
+    def stands(self) -> bool:
+        """Whether sessions can be opened over it now."""
+        return self._dialling.done() and self.usable
+
     async def leave(self) -> None:
         """Stops being one of its users."""
         self._users -= 1
@@ -221,6 +226,12 @@ def session_count(target: Target, options: ConnectionOptions) -> int:
     links = _links.get(asyncio.get_running_loop(), {})
     found = (links.get(Key(target, options, large=large)) for large in (False, True))
     return sum(shared.session_count for shared in found if shared is not None)
+
+
+def stands(target: Target, options: ConnectionOptions) -> bool:
+    """Tells whether this process has a connection to a server that takes sessions now."""
+    shared = _links.get(asyncio.get_running_loop(), {}).get(Key(target, options))
+    return shared is not None and shared.stands
 
 
 async def open_session(

@@ -9,6 +9,7 @@ import random
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from openenv_grpc.client import connections
 from openenv_grpc.client.connections import Joined, Wanted
@@ -17,9 +18,15 @@ from openenv_grpc.client.remote_session import RemoteSession
 from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
+from openenv_grpc.client.waiting import FIRST_DELAY_S, first_opened, opened_once_there
 from openenv_grpc.client.worker_targets import worker_targets
 from openenv_grpc.crew import worker_of
-from openenv_grpc.errors import OpenEnvError, SessionCapacityError, UnavailableError
+from openenv_grpc.errors import (
+    InvalidRequestError,
+    OpenEnvError,
+    SessionCapacityError,
+    UnavailableError,
+)
 from openenv_grpc.events import log_event
 
 logger = logging.getLogger(__name__)
@@ -41,7 +48,7 @@ class _Spread:
     server_id: str
     targets: tuple[Target, ...]
     avoided: dict[Target, float] = field(default_factory=dict)
-    """Until when workers are left alone that could not be reached."""
+    """Until when workers are left alone that could not be reached; they are away till they are."""
     turn: int = field(default_factory=lambda: random.randrange(2**16))
     """Which of equals comes first: another in each process, and each time."""
 
@@ -50,7 +57,11 @@ class _Spread:
         self.turn += 1
         first, now = self.turn % len(self.targets), asyncio.get_running_loop().time()
         turned = [*self.targets[first:], *self.targets[:first]]
-        there = [target for target in turned if self.avoided.get(target, 0.0) <= now]
+        there = [
+            target
+            for target in turned
+            if self.avoided.get(target, 0.0) <= now or connections.stands(target, options)
+        ]
         return sorted(
             there or turned, key=lambda target: connections.session_count(target, options)
         )
@@ -69,20 +80,27 @@ class _Spread:
         )
         crew = joined.crew
         if (self.server_id if crew is None else crew.server_id) == self.server_id:
+            self.avoided.pop(target, None)
             return joined
         await joined.shared.leave()
         raise UnavailableError(f"{target.uri} is another server than the one that named it")
 
     def avoid(self, target: Target, error: OpenEnvError) -> None:
         """Leaves a worker alone for a while."""
+        known = target in self.avoided
         self.avoided[target] = asyncio.get_running_loop().time() + AVOIDED_S
-        log_event(
-            logger,
-            logging.WARNING,
-            "worker not reached; sessions go to the others",
-            target=target.uri,
-            detail=error.message,
-        )
+        if not known:
+            log_event(
+                logger,
+                logging.WARNING,
+                "worker not reached; sessions go to the others",
+                target=target.uri,
+                detail=error.message,
+            )
+
+    def forgive(self) -> None:
+        """Leaves no worker alone any more."""
+        self.avoided = dict.fromkeys(self.avoided, 0.0)
 
 
 _spreads: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Target, _Spread]] = (
@@ -130,7 +148,7 @@ async def open_group(
     try:
         spread = _spread_of(target, home)
         if spread is None:
-            spread = _Spread("", (home.target,))
+            spread = _Spread("" if home.crew is None else home.crew.server_id, (home.target,))
         return await _Opener(spread, home, options, wanted).open_group(count)
     finally:
         await home.shared.let_go()
@@ -178,8 +196,9 @@ class _Opener:
     async def open(self) -> RemoteSession:
         """Opens one where there is a free slot, or waits for one."""
         ranked = self._ranked()
+        away = [target for target in self._eligible() if target not in ranked]
         # Where there may be a slot elsewhere, nobody waits.
-        last_s = self._wanted.queue_timeout_s if len(ranked) == 1 else 0.0
+        last_s = 0.0 if len(ranked) + len(away) > 1 else self._wanted.queue_timeout_s
         at_once = replace(self._wanted, queue_timeout_s=last_s)
         full: Target | None = None
         failure: OpenEnvError | None = None
@@ -190,14 +209,40 @@ class _Opener:
                 full, failure = full or target, error
             except UnavailableError as error:
                 self._spread.avoid(target, error)
+                away.append(target)
                 failure = failure or error
         if full is not None and self._wanted.queue_timeout_s > last_s:
-            return await self._open_at(full, self._wanted)
+            retries = [
+                opened_once_there(partial(self._open_at, target, at_once)) for target in away
+            ]
+            return await first_opened(self._open_at(full, self._wanted), retries)
         assert failure is not None  # there is at least one worker
         raise failure
 
     async def open_group(self, count: int) -> list[RemoteSession]:
-        """Opens some, all or none, on as many workers as there are, and can be reached."""
+        """Opens some, all or none, on as many workers as there are, and can be reached.
+
+        Where those have too few slots for it, the others are waited for as long as for any server.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._wanted.connect_timeout_s
+        while True:
+            try:
+                return await self._open_divided(count)
+            except InvalidRequestError as error:
+                away = ", ".join(target.uri for target in self._spread.avoided)
+                if not away:
+                    raise
+                if loop.time() >= until:
+                    raise UnavailableError(
+                        f"{count} sessions do not fit without {away}, which cannot be reached: "
+                        f"{error.message}"
+                    ) from error
+            await asyncio.sleep(FIRST_DELAY_S)
+            self._spread.forgive()
+
+    async def _open_divided(self, count: int) -> list[RemoteSession]:
+        """Opens some on the workers that can be reached now."""
         held: list[Joined] = []
         failure: OpenEnvError | None = None
         try:
@@ -215,12 +260,19 @@ class _Opener:
             for joined in held:
                 await joined.shared.let_go()
 
-    def _ranked(self) -> list[Target]:
-        """Lists the workers that may be asked, the best one first."""
+    def _eligible(self) -> Sequence[Target]:
+        """Lists the workers that could open what is wanted."""
         worker, targets = worker_of(self._wanted.snapshot_id), self._spread.targets
         if worker is None or worker >= len(targets):
-            return self._spread.ranked(self._options)
-        return [targets[worker]]  # a snapshot stays where it was taken
+            return targets
+        return targets[worker : worker + 1]  # a snapshot stays where it was taken
+
+    def _ranked(self) -> list[Target]:
+        """Lists the workers that may be asked now, the best one first."""
+        eligible = self._eligible()
+        if len(eligible) == 1:
+            return list(eligible)
+        return self._spread.ranked(self._options)
 
     def _parts(self, held: Sequence[Joined], count: int) -> dict[Target, int]:
         """Divides a group as the server divides its slots, and lists workers by their numbers."""

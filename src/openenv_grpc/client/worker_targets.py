@@ -22,6 +22,10 @@ def worker_targets(target: Target, crew: Crew) -> tuple[Target, ...]:
     if own.public_url and not target.grpc and _under(target, own.public_url):
         beyond = target.uri.removeprefix(_socket_url(own.public_url))
         found = [_at_url(target, each.public_url, beyond) for each in crew.addresses]
+    elif target.web_socket_path:
+        found = [
+            _at_web_path(target, own.http_unix_path, each.http_unix_path) for each in crew.addresses
+        ]
     elif target.grpc and target.uri.startswith("unix:"):
         found = [_at_path(target, own.unix_path, each.unix_path) for each in crew.addresses]
     else:
@@ -45,10 +49,23 @@ def _at_url(target: Target, public_url: str, beyond: str) -> Target | None:
 
 
 def _at_path(target: Target, own: str, other: str) -> Target | None:
-    dialled = PurePath(target.uri.removeprefix("unix:"))
+    path = _beside(target.uri.removeprefix("unix:"), own, other)
+    return None if path is None else replace(target, uri=f"unix:{path}")
+
+
+def _at_web_path(target: Target, own: str, other: str) -> Target | None:
+    path = _beside(target.web_socket_path, own, other)
+    if path is None:
+        return None
+    return replace(target, uri=f"http+unix:{path}", web_socket_path=path)
+
+
+def _beside(path: str, own: str, other: str) -> str | None:
+    """Returns where another socket is, in the folder of one that was dialled by its own name."""
+    dialled = PurePath(path)
     if not other or dialled.name != PurePath(own).name:
         return None
-    return replace(target, uri=f"unix:{dialled.with_name(PurePath(other).name)}")
+    return str(dialled.with_name(PurePath(other).name))
 
 
 def _at_port(target: Target, own: WorkerAddress, other: WorkerAddress) -> Target | None:

@@ -29,6 +29,7 @@ def _fill_worker(message: catalog_pb2.Worker, crew: Crew, number: int) -> None:
     message.grpc_port = address.grpc_port
     message.http_port = address.http_port
     message.unix_path = address.unix_path
+    message.http_unix_path = address.http_unix_path
     message.public_uri = address.public_url
 
 
@@ -43,6 +44,7 @@ def read_workers(message: catalog_pb2.Workers) -> Crew | None:
             grpc_port=worker.grpc_port,
             http_port=worker.http_port,
             unix_path=worker.unix_path,
+            http_unix_path=worker.http_unix_path,
             public_url=worker.public_uri,
         )
         for worker in message.workers

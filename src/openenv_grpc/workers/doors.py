@@ -30,9 +30,14 @@ class WorkerDoors:
         return WorkerAddress(
             grpc_port=_port(self.grpc),
             http_port=_port(self.http),
-            unix_path="" if self.unix is None else str(Path(self.unix).absolute()),
+            unix_path=_absolute(self.unix),
+            http_unix_path=_absolute(self.http_unix),
             public_url=public_url,
         )
+
+
+def _absolute(path: str | None) -> str:
+    return "" if path is None else str(Path(path).absolute())
 
 
 def _port(address: str | None) -> int:
