@@ -68,9 +68,11 @@ class TransportApart:
 
     async def close(self) -> None:
         """See `Transport`."""
-        if self._reading is not None:
-            self._reading.cancel()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
         await self._end()
+        self._transport = None
 
     async def _make(self, make: Callable[[], Coroutine[Any, Any, Transport]]) -> None:
         self._transport = await make()
