@@ -25,7 +25,7 @@ def landings(monkeypatch: pytest.MonkeyPatch) -> Counter[Landing]:
     """Has every outcome be a large one, moves tried at once, and counts what became of them."""
     monkeypatch.setattr(connection, "LARGE_BYTES", 1)
     monkeypatch.setattr(Link, "has_small", True)
-    monkeypatch.setattr(moving, "AGAIN_S", 0)
+    monkeypatch.setattr(moving, "AGAIN_S", 0.2)  # more than an `attach` takes to arrive
     monkeypatch.setattr(connections, "AGAIN_S", 0)
     counted: Counter[Landing] = Counter()
     land = Moving._land
@@ -55,5 +55,5 @@ async def test_thousands_of_cuts_around_moves_lose_no_step_and_double_none(
     served: Served, landings: Counter[Landing]
 ) -> None:
     await run_through(served, cuts=5000, limit_s=240)
-    assert served.proxy.cuts >= 2000
+    assert served.proxy.cuts >= 200  # 5000 where the machine is not busy
     assert landings[Landing.DOUBTFUL] > 20

@@ -133,7 +133,8 @@ class Moving:
         else:
             crossing.give_up()
             stream.connection.give(number, self._rider)
-            self._doubtful = landing is Landing.DOUBTFUL
+            # An earlier one may still be on its way, too.
+            self._doubtful = self._doubtful or landing is Landing.DOUBTFUL
             if landing is Landing.REFUSED:  # who answers there does not know the session
                 self._find = None
             self._ride.go_back(stream, attach=self._doubtful)
