@@ -81,7 +81,7 @@ async def test_hundreds_of_cuts_lose_no_step_and_double_none(served: Served) -> 
 @pytest.mark.usefixtures("quick")
 async def test_thousands_of_cuts_lose_no_step_and_double_none(served: Served) -> None:
     await run_through(served, cuts=5000, limit_s=240)
-    assert served.proxy.cuts >= 200  # 5000 where the machine is not busy
+    assert served.proxy.cuts >= 2000
 
 
 @pytest.mark.usefixtures("quick")

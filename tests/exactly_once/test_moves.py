@@ -55,5 +55,5 @@ async def test_thousands_of_cuts_around_moves_lose_no_step_and_double_none(
     served: Served, landings: Counter[Landing]
 ) -> None:
     await run_through(served, cuts=5000, limit_s=240)
-    assert served.proxy.cuts >= 200  # 5000 where the machine is not busy
+    assert served.proxy.cuts >= 2000
     assert landings[Landing.DOUBTFUL] > 20
