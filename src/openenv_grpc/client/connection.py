@@ -57,8 +57,8 @@ _BARRIER = -1  # a control id
 class Receiver(Protocol):
     """A session, as its connection sees it."""
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
-        """Takes what one of its operations led to, or an event."""
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+        """Takes what one of its operations led to, or an event; `kind` names which it is."""
         ...
 
     def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
@@ -76,7 +76,7 @@ class _Barrier:
     def __init__(self) -> None:
         self.passed = asyncio.Event()
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Receiver`."""
         if outcome.control_id == _BARRIER:
             self.passed.set()
@@ -286,9 +286,11 @@ class Connection:
             if len(data) > LARGE_BYTES:
                 self._tell_large(response, peeled)
             for count, outcome in enumerate(response.outcomes, 1):
-                if outcome.HasField("shared_block"):
+                kind = outcome.WhichOneof("kind")
+                if kind == "shared_block":
                     outcome = self._taken(outcome)
-                self._dispatch(outcome)
+                    kind = outcome.WhichOneof("kind")
+                self._dispatch(outcome, kind)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
@@ -324,17 +326,17 @@ class Connection:
             elif outcome.ByteSize() > LARGE_BYTES:
                 receiver.outgrow()
 
-    def _dispatch(self, outcome: session_pb2.Outcome) -> None:
+    def _dispatch(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         receiver = self._receivers.get(outcome.session)
         if receiver is not None:
             self._answered = self._answered or outcome.request_id > 0
-            receiver.receive(outcome)
-        elif outcome.session == -1 and outcome.HasField("error"):
+            receiver.receive(outcome, kind)
+        elif outcome.session == -1 and kind == "error":
             raise status.decode_error(outcome.error)
         elif outcome.session == -1 and outcome.event.HasField("draining"):
             self.draining = True
             for each in list(self._receivers.values()):
-                each.receive(outcome)
+                each.receive(outcome, kind)
         # What is left is late, for a session that has ended, or an event of the stream.
 
     async def _send(self) -> None:

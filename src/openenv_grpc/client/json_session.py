@@ -11,6 +11,7 @@ from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
     Evaluation,
+    Observed,
     Place,
     answer_within,
     gone,
@@ -119,7 +120,7 @@ class JsonSession:
             except OpenEnvError as error:
                 place.fail(error)
             else:
-                place.fill(payload)
+                place.fill(_observed_of(payload))
 
         task = asyncio.get_running_loop().create_task(ask(), name="openenv-grpc posted")
         self._posted.add(task)
@@ -267,3 +268,13 @@ def _observed(data: Answer) -> dict[str, Any]:
         "truncated": truncated,
         "info": {},
     }
+
+
+def _observed_of(payload: dict[str, Any]) -> Observed:
+    return (
+        payload["observation"],
+        payload.get("reward"),
+        payload["terminated"],
+        payload["truncated"],
+        payload["info"],
+    )

@@ -39,16 +39,37 @@ class Evaluation:
         return self.terminated or self.truncated
 
 
+Observed = tuple[dict[str, Any], float | None, bool, bool, dict[str, Any]]
+"""What a step or reset led to: observation, reward, terminated, truncated, info."""
+
+
+def payload_of(observed: Observed) -> dict[str, Any]:
+    """Makes the payload that `EnvClient._parse_result` takes."""
+    observation, reward, terminated, truncated, info = observed
+    payload: dict[str, Any] = {
+        "observation": observation,
+        "reward": reward,
+        "done": terminated or truncated,
+        "terminated": terminated,
+        "truncated": truncated,
+        "info": info,
+    }
+    metadata = observation.get("metadata")
+    if metadata:
+        payload["metadata"] = metadata
+    return payload
+
+
 class Place(Protocol):
-    """Takes the payload of an observation, for one who waits for many at once."""
+    """Takes what a step or reset led to, for one who waits for many at once."""
 
     @property
     def done(self) -> bool:
         """Whether it is not wanted any more."""
         ...
 
-    def fill(self, payload: dict[str, Any]) -> None:
-        """Takes the payload."""
+    def fill(self, observed: Observed) -> None:
+        """Takes what was observed."""
         ...
 
     def fail(self, error: OpenEnvError) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.remote_session import Observed, RemoteSession
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
 
@@ -124,14 +124,14 @@ class Turn:
         except OpenEnvError as error:
             self.fail(error)
 
-    def fill(self, payload: dict[str, Any]) -> None:
+    def fill(self, observed: Observed) -> None:
         """See `Place`."""
         if self.done:
             return
-        arrival = self._read(payload)
+        arrival = self._read(observed)
         seat = self.seat
         seat.seen = arrival.seen
-        seat.over = payload["done"]
+        seat.over = arrival.terminated or arrival.truncated
         if self._beginning:
             seat.over = arrival.terminated = arrival.truncated = False
             arrival.reward = 0.0
@@ -165,17 +165,16 @@ class Turn:
             arrival.error = arrival.error or final.error
         self._owner.arrived(self, arrival)
 
-    def _read(self, payload: dict[str, Any]) -> Arrival:
-        seen = payload["observation"]
-        info = payload["info"]
+    def _read(self, observed: Observed) -> Arrival:
+        seen, reward, terminated, truncated, info = observed
         metadata = seen.pop("metadata", None)
         if metadata:
             info["metadata"] = metadata
         return Arrival(
             seat=self.seat,
             seen=seen,
-            reward=payload["reward"],
-            terminated=payload["terminated"],
-            truncated=payload["truncated"],
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
             info=info,
         )

@@ -2,51 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import ValuesView
 
-from openenv_grpc.client.outcome_place import OutcomePlace
+from openenv_grpc.client.pending import Call, Pending
 from openenv_grpc.client.remote_session import in_flight
 from openenv_grpc.errors import OpenEnvError, TooManyOperationsError
-from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire.peeling import Peeled
-
-
-class Answer(Protocol):
-    """Takes what an operation led to: a future, or a place among many that are waited for."""
-
-    def done(self) -> bool:
-        """Tells whether it has been taken, or is not wanted any more."""
-        ...
-
-    def set_result(self, outcome: session_pb2.Outcome, /) -> None:
-        """Takes the outcome, which may be an error."""
-        ...
-
-    def set_exception(self, error: OpenEnvError, /) -> None:
-        """Learns that there will be none, since the session is lost."""
-        ...
-
-
-@dataclass(slots=True, eq=False)
-class Pending:
-    """An operation without an outcome."""
-
-    data: bytes
-    """As it is sent, without the session's number, which differs from stream to stream."""
-    what: str
-    """Which call it is."""
-    answer: Answer
-    """Done already where the caller has given up. The place is kept until the late outcome comes,
-    which is then nobody else's."""
-    stream: int = 0
-    """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
-    cancelled: bool = False
-    place: OutcomePlace | None = None
-    """The answer, where it is a place among many."""
-    peeled: Peeled | None = None
-    """The bytes of a large array that its outcome comes without, unless they are in the place."""
 
 
 class Unanswered:
@@ -66,17 +26,21 @@ class Unanswered:
                 "up; wait for an answer first"
             )
 
-    def items(self) -> ItemsView[int, Pending]:
-        """Lists them by their numbers, in order."""
-        return self._by_id.items()
+    def all(self) -> ValuesView[Pending]:
+        """Lists them, in the order of their numbers."""
+        return self._by_id.values()
+
+    def calls(self) -> list[Call]:
+        """Lists the calls whose answer is still waited for."""
+        return [each for each in self._by_id.values() if isinstance(each, Call) and not each.done]
 
     def lowest(self, next_id: int) -> int:
         """Returns the lowest number without an outcome; `next_id` if there is none."""
         return next(iter(self._by_id), next_id)
 
-    def add(self, request_id: int, pending: Pending) -> None:
+    def add(self, pending: Pending) -> None:
         """Adds the next one."""
-        self._by_id[request_id] = pending
+        self._by_id[pending.request_id] = pending
 
     def get(self, request_id: int) -> Pending | None:
         """Returns the one of that number, if it has no outcome."""
@@ -99,7 +63,7 @@ class Unanswered:
 
     def fail(self, error: OpenEnvError) -> None:
         """Tells all who wait that the session is lost, and whether their call may have counted."""
-        waiting = [pending for pending in self._by_id.values() if not pending.answer.done()]
+        waiting = [pending for pending in self._by_id.values() if not pending.done]
         self._by_id.clear()
         for pending in waiting:
-            pending.answer.set_exception(in_flight(error, arrived=pending.stream > 0))
+            pending.fail(in_flight(error, arrived=pending.stream > 0))

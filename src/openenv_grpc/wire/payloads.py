@@ -39,13 +39,24 @@ def encode_payload(
     Raises:
         UnserializableResultError: the value holds something that JSON cannot carry.
     """
+    value = lift(value, partial(_attach, message, apart))
+    message.json = dump_json(value, non_finite="strings").decode()
+
+
+def lift(value: object, attach: Attach) -> object:
+    """Returns the value with `None` for arrays and bytes, which are attached.
+
+    What holds none is returned as it is, not copied: that is nearly all.
+
+    Raises:
+        UnserializableResultError: it is nested too deeply.
+    """
     try:
-        value = _lift(value, "", partial(_attach, message, apart))
+        return _lift(value, "", attach)
     except RecursionError as error:
         raise UnserializableResultError(
             "the value is nested too deeply, or holds itself", effect=Effect.DONE
         ) from error
-    message.json = dump_json(value, non_finite="strings").decode()
 
 
 def _attach(
@@ -60,10 +71,6 @@ def _attach(
 
 
 def _lift(value: Any, pointer: str, attach: Attach) -> Any:
-    """Returns the value with `None` for arrays and bytes, which become attachments.
-
-    What holds none is returned as it is, not copied: that is nearly all.
-    """
     if _is_flat(value):
         return value
     if isinstance(value, dict):
@@ -112,10 +119,12 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments):
-        apart = peeled.data if peeled is not None and peeled.attachment == place else None
-        value = _insert(value, attachment, apart)
+    value = parse_json(message.json or _text(message))
+    attachments = message.attachments
+    if attachments:
+        for place, attachment in enumerate(attachments):
+            apart = peeled.data if peeled is not None and peeled.attachment == place else None
+            value = _insert(value, attachment, apart)
     return value
 
 

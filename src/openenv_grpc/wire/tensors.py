@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _BYTES = (bytes, bytearray)
 RAW = tensor_pb2.DATA_TYPE_RAW
 
+_COPIED_BYTES = 4096
+"""Fewer are copied sooner than a view of them is made."""
+_FORMS = 1024
+
 _NAMES = {
     tensor_pb2.DATA_TYPE_BOOL: "bool",
     tensor_pb2.DATA_TYPE_INT8: "int8",
@@ -61,13 +65,19 @@ def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | byte
 
 def describe_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor's type and shape."""
+    data_type, shape = description(value)
+    message.data_type = data_type
+    message.shape.extend(shape)
+
+
+def description(
+    value: NDArray[Any] | bytes | bytearray,
+) -> tuple[tensor_pb2.DataType.ValueType, tuple[int, ...]]:
+    """Returns a tensor's type and shape."""
     if isinstance(value, _BYTES):
-        message.data_type = RAW
-        message.shape.append(len(value))
-        return
+        return RAW, (len(value),)
     known = _data_type(value.dtype)
-    message.data_type = _TYPES[value.dtype.name] if known is None else known
-    message.shape.extend(value.shape)
+    return _TYPES[value.dtype.name] if known is None else known, value.shape
 
 
 def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
@@ -76,10 +86,13 @@ def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
 
 
 def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
-    """Returns the bytes of a tensor's elements, not copied if they lie in that order."""
+    """Returns the bytes of a tensor's elements; many are not copied if they lie in that order."""
     if isinstance(value, _BYTES):
         return value
-    return _little(value).ravel().view("uint8").data
+    little = _little(value)
+    if little.nbytes < _COPIED_BYTES:
+        return little.tobytes()
+    return little.ravel().view("uint8").data
 
 
 def _little(value: NDArray[Any]) -> NDArray[Any]:
@@ -103,26 +116,10 @@ def decode_tensor(
         MissingDependencyError: it is an array, and numpy is not installed.
     """
     data: bytes | memoryview = message.data if apart is None else apart
-    shape = list(message.shape)
-    if message.data_type == RAW:
-        if shape != [len(data)]:
-            raise InvalidRequestError(
-                f"a raw tensor of {len(data)} bytes has the shape [{len(data)}], not {shape}"
-            )
+    shape = tuple(message.shape[:])
+    name = _form(message.data_type, shape, len(data))
+    if name == "":
         return bytes(data)  # which copies none that are bytes already
-    name = _NAMES.get(message.data_type)
-    if name is None:
-        raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
-    size_bytes = arrays.size_of(shape, name)
-    if size_bytes is None:
-        raise InvalidRequestError(
-            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
-            f"product numpy can hold, unlike {shape}"
-        )
-    if size_bytes != len(data):
-        raise InvalidRequestError(
-            f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
-        )
     if name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
     try:
@@ -131,3 +128,33 @@ def decode_tensor(
         raise MissingDependencyError(
             "arrays need numpy: pip install 'openenv-grpc[numpy]'"
         ) from error
+
+
+@functools.lru_cache(maxsize=_FORMS)
+def _form(data_type: tensor_pb2.DataType.ValueType, shape: tuple[int, ...], size_bytes: int) -> str:
+    """Returns the name of a tensor's elements, whose bytes are as many; empty for raw ones.
+
+    Raises:
+        InvalidRequestError: type, shape and number of bytes do not fit together.
+    """
+    if data_type == RAW:
+        if shape != (size_bytes,):
+            raise InvalidRequestError(
+                f"a raw tensor of {size_bytes} bytes has the shape [{size_bytes}], "
+                f"not {list(shape)}"
+            )
+        return ""
+    name = _NAMES.get(data_type)
+    if name is None:
+        raise InvalidRequestError(f"tensor of unknown data type {data_type}")
+    expected = arrays.size_of(shape, name)
+    if expected is None:
+        raise InvalidRequestError(
+            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
+            f"product numpy can hold, unlike {list(shape)}"
+        )
+    if expected != size_bytes:
+        raise InvalidRequestError(
+            f"a tensor of {name} and shape {list(shape)} has {expected} bytes, not {size_bytes}"
+        )
+    return name

@@ -7,6 +7,10 @@ def varint(number: int) -> bytes:
     """Writes a protobuf varint; negative numbers take ten bytes, as protobuf has it."""
     if 0 <= number < 0x80:
         return _SMALL[number]
+    if 0 <= number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    if 0 <= number < 0x20_0000:
+        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
     number &= 0xFFFF_FFFF_FFFF_FFFF
     encoded = bytearray()
     while number > 0x7F:

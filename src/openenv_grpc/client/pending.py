@@ -1,0 +1,106 @@
+"""Operations that have no outcome yet: calls that are waited for, and what is posted for places."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from openenv_grpc.client import operations
+from openenv_grpc.client.remote_session import Place
+from openenv_grpc.errors import OpenEnvError
+from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.peeling import Peeled
+
+
+class Pending(ABC):
+    """An operation without an outcome.
+
+    It is kept where the caller has given up, until the late outcome comes, which is then nobody
+    else's.
+    """
+
+    __slots__ = ("cancelled", "data", "peeled", "request_id", "stream", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        """Which call it is."""
+        self.request_id = 0
+        self.data = b""
+        """As it is sent, without the session's number, which differs from stream to stream."""
+        self.stream = 0
+        """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
+        self.cancelled = False
+        self.peeled: Peeled | None = None
+        """The bytes of a large array that its outcome comes without."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether its outcome has been taken, or is not wanted any more."""
+
+    @abstractmethod
+    def take(self, outcome: session_pb2.Outcome) -> None:
+        """Takes the outcome, which may be an error."""
+
+    @abstractmethod
+    def fail(self, error: OpenEnvError) -> None:
+        """Learns that there will be none, or none in time."""
+
+
+class Call(Pending):
+    """One that a coroutine waits for."""
+
+    __slots__ = ("answer", "limit_s", "until")
+
+    def __init__(self, what: str, answer: asyncio.Future[session_pb2.Outcome]) -> None:
+        super().__init__(what)
+        self.answer = answer
+        self.limit_s = self.until = 0.0  # see `Patience`
+
+    @property
+    def done(self) -> bool:
+        """See `Pending`."""
+        return self.answer.done()
+
+    def take(self, outcome: session_pb2.Outcome) -> None:
+        """See `Pending`."""
+        self.answer.set_result(outcome)
+
+    def fail(self, error: OpenEnvError) -> None:
+        """See `Pending`."""
+        self.answer.set_exception(error)
+
+
+class Posted(Pending):
+    """A step or reset that is posted for a place."""
+
+    __slots__ = ("_failure", "_place")
+
+    def __init__(
+        self, what: str, place: Place, failure: Callable[[session_pb2.Outcome], OpenEnvError]
+    ) -> None:
+        """`failure` reads an error for the session."""
+        super().__init__(what)
+        self._place = place
+        self._failure = failure
+
+    @property
+    def done(self) -> bool:
+        """See `Pending`."""
+        return self._place.done
+
+    def take(self, outcome: session_pb2.Outcome) -> None:
+        """See `Pending`."""
+        try:
+            if outcome.HasField("error"):
+                raise self._failure(outcome)
+            observed = operations.observed(outcome, self.peeled)
+        except OpenEnvError as error:
+            self._place.fail(error)
+        else:
+            self._place.fill(observed)
+
+    def fail(self, error: OpenEnvError) -> None:
+        """See `Pending`."""
+        self._place.fail(error)
