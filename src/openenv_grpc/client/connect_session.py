@@ -16,7 +16,7 @@ from openenv_grpc.client.moving import FindBerth, Moving
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, Opening
 from openenv_grpc.client.patience import Patience
 from openenv_grpc.client.pending import Call, Pending, Posted
-from openenv_grpc.client.remote_session import Evaluation, Observed, Place, gone, payload_of
+from openenv_grpc.client.remote_session import Evaluation, Place, gone, payload_of
 from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Unanswered
@@ -93,9 +93,10 @@ class ConnectSession:
             snapshot_id=snapshot_id,
             group=group if QUEUE in features else None,
         )
-        call = self._call(operation, "open")
-        limit_s = self.limits.other_s
-        opened = (await self._outcome(call, self._opening.answer_within(call.answer, limit_s))).open
+        call = Call("open", self._loop.create_future())
+        self._post(operation, call)
+        waiting = self._opening.answer_within(call.answer, self.limits.other_s)
+        opened = (await self._outcome(call, waiting)).open
         self._id = opened.session_id
         told = budgets.read_budgets(opened.budgets)
         self.limits = TimeLimits(self.limits.message_timeout_s, told)
@@ -119,7 +120,9 @@ class ConnectSession:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
         limit_s = self.limits.reset_s(len(self._unanswered))
-        return payload_of(await self._observe(operation, "reset", timeout_s, limit_s))
+        call = self._call(operation, "reset", limit_s, timeout_s)
+        outcome = await self._outcome(call)
+        return payload_of(operations.begun(outcome.reset_episode, call.peeled))
 
     async def step(
         self,
@@ -131,7 +134,9 @@ class ConnectSession:
         """See `RemoteSession`."""
         operation = operations.step(operations.payload(action), keywords)
         limit_s = self.limits.step_s(len(self._unanswered))
-        return payload_of(await self._observe(operation, "step", timeout_s, limit_s))
+        call = self._call(operation, "step", limit_s, timeout_s)
+        outcome = await self._outcome(call)
+        return payload_of(operations.stepped(outcome.step, call.peeled))
 
     def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
         """See `RemoteSession`."""
@@ -212,28 +217,28 @@ class ConnectSession:
     async def _ask(
         self, operation: bytes, *, what: str, limit_s: float | None = None, cancels: bool = True
     ) -> session_pb2.Outcome:
-        call = self._call(operation, what)
-        self._patience.allow(call, limit_s or self.limits.other_s)
-        return await self._outcome(call, call.answer, cancels=cancels)
+        call = self._call(operation, what, limit_s or self.limits.other_s)
+        return await self._outcome(call, cancels=cancels)
 
-    async def _observe(
-        self, operation: bytes, what: str, timeout_s: float | None, limit_s: float
-    ) -> Observed:
-        call = self._call(operation, what, timeout_s)
-        self._patience.allow(call, limit_s if timeout_s is None else timeout_s + SLACK_S)
-        return operations.observed(await self._outcome(call, call.answer), call.peeled)
-
-    def _call(self, operation: bytes, what: str, timeout_s: float | None = None) -> Call:
+    def _call(
+        self, operation: bytes, what: str, limit_s: float, timeout_s: float | None = None
+    ) -> Call:
+        """Asks, to wait no longer than `limit_s`, or little longer than the server may take."""
         call = Call(what, self._loop.create_future())
         self._post(operation, call, timeout_s)
+        self._patience.allow(call, limit_s if timeout_s is None else timeout_s + SLACK_S)
         return call
 
     async def _outcome(
-        self, call: Call, answer: Awaitable[session_pb2.Outcome], *, cancels: bool = True
+        self,
+        call: Call,
+        answer: Awaitable[session_pb2.Outcome] | None = None,
+        *,
+        cancels: bool = True,
     ) -> session_pb2.Outcome:
         """Waits for the outcome of a call, and withdraws that if its caller is cancelled."""
         try:
-            outcome = await answer
+            outcome = await (call.answer if answer is None else answer)
         except asyncio.CancelledError:
             if cancels:
                 call.cancelled = True
@@ -290,7 +295,7 @@ class ConnectSession:
             if self._ride.restless:
                 self._ride.settle()
             if not pending.done:
-                pending.take(outcome)
+                pending.take(outcome, kind)
         elif outcome.control_id == ATTACH:
             if kind == "error":
                 self._ride.refused(status.decode_error(outcome.error))

@@ -274,7 +274,7 @@ class Connection:
             self.on_end(error)
 
     async def _receive(self) -> None:
-        read = self._transport.read
+        read, receivers = self._transport.read, self._receivers
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
             peeled = peel(data) if len(data) > LARGE_BYTES else None
@@ -285,12 +285,17 @@ class Connection:
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
                 self._tell_large(response, peeled)
+            self._answered = self._answered or self._has_answer(response)
             for count, outcome in enumerate(response.outcomes, 1):
                 kind = outcome.WhichOneof("kind")
                 if kind == "shared_block":
                     outcome = self._taken(outcome)
                     kind = outcome.WhichOneof("kind")
-                self._dispatch(outcome, kind)
+                receiver = receivers.get(outcome.session)
+                if receiver is None:
+                    self._hear(outcome, kind)
+                else:
+                    receiver.receive(outcome, kind)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
@@ -326,14 +331,17 @@ class Connection:
             elif outcome.ByteSize() > LARGE_BYTES:
                 receiver.outgrow()
 
-    def _dispatch(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
-        receiver = self._receivers.get(outcome.session)
-        if receiver is not None:
-            self._answered = self._answered or outcome.request_id > 0
-            receiver.receive(outcome, kind)
-        elif outcome.session == -1 and kind == "error":
+    def _has_answer(self, response: session_pb2.ConnectResponse) -> bool:
+        return any(
+            outcome.request_id > 0 and outcome.session in self._receivers
+            for outcome in response.outcomes
+        )
+
+    def _hear(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+        """Takes what is for no session here, or for all of them."""
+        if outcome.session == -1 and kind == "error":
             raise status.decode_error(outcome.error)
-        elif outcome.session == -1 and outcome.event.HasField("draining"):
+        if outcome.session == -1 and outcome.event.HasField("draining"):
             self.draining = True
             for each in list(self._receivers.values()):
                 each.receive(outcome, kind)

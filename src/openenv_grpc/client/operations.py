@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from openenv_grpc.errors import (
     OpenEnvError,
     ProtocolViolationError,
 )
+from openenv_grpc.serialization import json_kind
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, session_pb2
 from openenv_grpc.wire import durations, payloads
@@ -29,6 +31,7 @@ _INT64 = range(-(2**63), 2**63)
 
 _REQUEST_ID, _ACKNOWLEDGED_ID = b"\x10", b"\x18"  # fields 2 and 3 of an `Operation`
 _TIMEOUT, _STEP, _TRACEPARENT = b"\x22", b"\x2a", b"\x8a\x01"  # fields 4, 5 and 17
+_NUMBERS = 1024
 _ACTION, _OPTIONS = b"\x0a", b"\x12"  # fields 1 and 2 of a `Step`
 
 
@@ -49,9 +52,10 @@ def numbered(
     traceparent: str = "",
 ) -> bytes:
     """Puts an operation's number before it, and up to which one all outcomes have arrived."""
-    pieces = [_REQUEST_ID, varint(request_id)]
-    if acknowledged_id:
-        pieces += (_ACKNOWLEDGED_ID, varint(acknowledged_id))
+    number = _number(request_id, acknowledged_id)
+    if timeout_s is None and not traceparent:
+        return number + operation
+    pieces = [number]
     if timeout_s is not None:
         timeout = duration_pb2.Duration()
         timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
@@ -62,6 +66,12 @@ def numbered(
         written = traceparent.encode()
         pieces += (_TRACEPARENT, varint(len(written)), written)
     return b"".join(pieces)
+
+
+@functools.lru_cache(maxsize=_NUMBERS)  # sessions that are driven alike have the same ones
+def _number(request_id: int, acknowledged_id: int) -> bytes:
+    number = _REQUEST_ID + varint(request_id)
+    return number + _ACKNOWLEDGED_ID + varint(acknowledged_id) if acknowledged_id else number
 
 
 def open_session(
@@ -143,11 +153,18 @@ def reset_episode(keywords: Mapping[str, JsonValue]) -> bytes:
 
 def step(action: bytes, keywords: Mapping[str, JsonValue]) -> bytes:
     """Makes a `step` of an action that `payload` has made."""
-    content = [_ACTION, varint(len(action)), action]
-    if keywords:
-        options = payload(keywords, what="step's keywords")
-        content += [_OPTIONS, varint(len(options)), options]
-    return b"".join((_STEP, varint(sum(map(len, content))), *content))
+    if not keywords:
+        return _step_head(len(action), 0) + action
+    options = payload(keywords, what="step's keywords")
+    rest = b"".join((_OPTIONS, varint(len(options)), options))
+    return b"".join((_step_head(len(action), len(rest)), action, rest))
+
+
+@functools.lru_cache(maxsize=_NUMBERS)
+def _step_head(action_bytes: int, rest_bytes: int) -> bytes:
+    """Writes what stands before a step's action."""
+    action = _ACTION + varint(action_bytes)
+    return _STEP + varint(len(action) + action_bytes + rest_bytes) + action
 
 
 def payload(value: Mapping[str, JsonValue], *, what: str = "the action") -> bytes:
@@ -204,14 +221,19 @@ def close() -> bytes:
 
 
 def _read(
-    message: payload_pb2.Payload, *, what: str, peeled: Peeled | None = None
+    message: payload_pb2.Payload, what: str, peeled: Peeled | None = None
 ) -> dict[str, JsonValue]:
     try:
-        return payloads.decode_object(message, what=f"{what}s", peeled=peeled)
+        value = payloads.decode_payload(message, peeled)
     except InvalidRequestError as error:
-        raise ProtocolViolationError(
-            f"the server sent a broken {what}: {error.message}", effect=Effect.DONE
-        ) from error
+        raise _broken(what, error.message) from error
+    if not isinstance(value, dict):
+        raise _broken(what, f"{what}s have to be a JSON object, not {json_kind(value)}")
+    return value
+
+
+def _broken(what: str, reason: str) -> ProtocolViolationError:
+    return ProtocolViolationError(f"the server sent a broken {what}: {reason}", effect=Effect.DONE)
 
 
 def granted_window_s(result: session_pb2.OpenResult) -> float | None:
@@ -230,31 +252,33 @@ def agent_access(result: session_pb2.OpenResult) -> AgentAccess:
     )
 
 
-def observed(outcome: session_pb2.Outcome, peeled: Peeled | None = None) -> Observed:
-    """Reads a step or reset; `peeled` has the bytes that were taken out of its observation."""
-    result: session_pb2.StepResult | session_pb2.ResetEpisodeResult
-    info: dict[str, Any] = {}
-    if outcome.HasField("step"):
-        result = outcome.step
-        rewards = outcome.step.rewards
-        if rewards:
-            info["rewards"] = dict(rewards)
-    else:
-        result = outcome.reset_episode
-        if outcome.reset_episode.episode_id:
-            info["episode_id"] = outcome.reset_episode.episode_id
+def stepped(result: session_pb2.StepResult, peeled: Peeled | None) -> Observed:
+    """Reads a step; `peeled` has the bytes that were taken out of its observation."""
+    rewards = result.rewards
     return (
-        _read(result.observation, what="observation", peeled=peeled),
+        _read(result.observation, "observation", peeled),
         result.reward if result.HasField("reward") else None,
         result.terminated,
         result.truncated,
-        info,
+        {"rewards": dict(rewards)} if rewards else {},
+    )
+
+
+def begun(result: session_pb2.ResetEpisodeResult, peeled: Peeled | None) -> Observed:
+    """Reads a reset; `peeled` has the bytes that were taken out of its observation."""
+    episode_id = result.episode_id
+    return (
+        _read(result.observation, "observation", peeled),
+        result.reward if result.HasField("reward") else None,
+        result.terminated,
+        result.truncated,
+        {"episode_id": episode_id} if episode_id else {},
     )
 
 
 def state_read(result: session_pb2.GetStateResult) -> dict[str, Any]:
     """Returns a state."""
-    return _read(result.state, what="state")
+    return _read(result.state, "state")
 
 
 def evaluated(result: session_pb2.EvaluateResult) -> Evaluation:

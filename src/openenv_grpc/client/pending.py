@@ -40,8 +40,8 @@ class Pending(ABC):
         """Whether its outcome has been taken, or is not wanted any more."""
 
     @abstractmethod
-    def take(self, outcome: session_pb2.Outcome) -> None:
-        """Takes the outcome, which may be an error."""
+    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+        """Takes the outcome, which may be an error; `kind` names which it is."""
 
     @abstractmethod
     def fail(self, error: OpenEnvError) -> None:
@@ -63,7 +63,7 @@ class Call(Pending):
         """See `Pending`."""
         return self.answer.done()
 
-    def take(self, outcome: session_pb2.Outcome) -> None:
+    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Pending`."""
         self.answer.set_result(outcome)
 
@@ -90,12 +90,15 @@ class Posted(Pending):
         """See `Pending`."""
         return self._place.done
 
-    def take(self, outcome: session_pb2.Outcome) -> None:
+    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Pending`."""
         try:
-            if outcome.HasField("error"):
+            if kind == "step":
+                observed = operations.stepped(outcome.step, self.peeled)
+            elif kind == "error":
                 raise self._failure(outcome)
-            observed = operations.observed(outcome, self.peeled)
+            else:
+                observed = operations.begun(outcome.reset_episode, self.peeled)
         except OpenEnvError as error:
             self._place.fail(error)
         else:
