@@ -16,7 +16,7 @@ from openenv_grpc.client.moving import FindBerth, Moving
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, Opening
 from openenv_grpc.client.patience import Patience
 from openenv_grpc.client.pending import Call, Pending, Posted
-from openenv_grpc.client.remote_session import Evaluation, Place, gone, payload_of
+from openenv_grpc.client.remote_session import Actions, Evaluation, Place, gone, payload_of
 from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Unanswered
@@ -142,9 +142,9 @@ class ConnectSession:
         """See `RemoteSession`."""
         self._post(operations.reset_episode(keywords), Posted("reset", place, self._failure))
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Place) -> None:
         """See `RemoteSession`."""
-        operation = operations.step(operations.payload(action), {})
+        operation = operations.step(actions.payload(row), {})
         self._post(operation, Posted("step", place, self._failure))
 
     async def state(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.remote_session import (
+    Actions,
     Evaluation,
     Observed,
     Place,
@@ -109,9 +110,9 @@ class JsonSession:
         """See `RemoteSession`."""
         self._post(self.reset(keywords, timeout_s=None), place)
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Place) -> None:
         """See `RemoteSession`."""
-        self._post(self.step(action, {}, timeout_s=None), place)
+        self._post(self.step(actions.fields(row), {}, timeout_s=None), place)
 
     def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Place) -> None:
         async def ask() -> None:

@@ -60,6 +60,18 @@ def payload_of(observed: Observed) -> dict[str, Any]:
     return payload
 
 
+class Actions(Protocol):
+    """Gives each environment its action, by its place among those that are asked."""
+
+    def fields(self, row: int) -> Mapping[str, JsonValue]:
+        """Returns an action as a mapping."""
+        ...
+
+    def payload(self, row: int) -> bytes:
+        """Returns it as it is sent. Raises `InvalidRequestError` if it cannot be."""
+        ...
+
+
 class Place(Protocol):
     """Takes what a step or reset led to, for one who waits for many at once."""
 
@@ -125,8 +137,8 @@ class RemoteSession(Protocol):
         """Starts an episode without waiting. Raises what is wrong before anything is sent."""
         ...
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
-        """Applies an action without waiting. Raises what is wrong before anything is sent."""
+    def post_step(self, actions: Actions, row: int, place: Place) -> None:
+        """Applies one of some actions without waiting. Raises what is wrong before it is sent."""
         ...
 
     async def state(self) -> dict[str, Any]:

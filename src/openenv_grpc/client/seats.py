@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from openenv_grpc.client.remote_session import Observed, RemoteSession
+from openenv_grpc.client.remote_session import Actions, Observed, RemoteSession
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
 
@@ -96,12 +96,12 @@ class Turn:
         self.seen: dict[str, Any]
         self.info: dict[str, Any]
 
-    def step(self, action: Mapping[str, JsonValue]) -> None:
-        """Asks for a step."""
+    def step(self, actions: Actions, row: int) -> None:
+        """Asks for a step, with one of some actions."""
         session = self.seat.session
         assert session is not None  # the client is connected
         try:
-            session.post_step(action, self)
+            session.post_step(actions, row, self)
         except OpenEnvError as error:
             self.fail(error)
 

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, Unpack
 
-from openenv_grpc.client import batches, parsing
+from openenv_grpc.client import batches
+from openenv_grpc.client.actions import read_actions
 from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.remote_session import no_answer
 from openenv_grpc.client.seats import Autoreset, Seat, Turn
@@ -172,17 +173,16 @@ class VectorEnvClient(AsyncBlock):
         self._check_connected()
         indices = list(self._indices()) if env_id is None else [int(index) for index in env_id]
         self._check_idle(indices)
-        chosen = batches.rows(actions, len(indices))
-        payloads = [parsing.action_payload(action) for action in chosen]
+        chosen = read_actions(actions, len(indices))
         if self.autoreset is Autoreset.DISABLED:
             self._check_running(indices)
-        for index, payload in zip(indices, payloads, strict=True):
+        for row, index in enumerate(indices):
             seat = self._seats[index]
             turn = self._turns[index] = Turn(self, seat)
             if seat.over:
                 turn.reset({})
             else:
-                turn.step(payload)
+                turn.step(chosen, row)
 
     async def recv(self) -> VectorStep:
         """Waits until `batch_size` environments have answered, or all that were asked.

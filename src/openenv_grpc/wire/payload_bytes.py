@@ -31,13 +31,14 @@ def write_payload(value: object) -> bytes:
     """
     beside: list[tuple[str, Any]] = []
     value = payloads.lift(value, lambda pointer, array: beside.append((pointer, array)))
-    written = _write_json(value)
+    written = write_json(value)
     if not beside:
         return written
     return b"".join((written, *(_write_attachment(*attached) for attached in beside)))
 
 
-def _write_json(value: object) -> bytes:
+def write_json(value: object) -> bytes:
+    """Writes a value that has no arrays or bytes. Raises `UnserializableResultError`."""
     text = dump_json(value, non_finite="strings")
     return b"".join((_JSON, varint(len(text)), text))
 
@@ -45,11 +46,11 @@ def _write_json(value: object) -> bytes:
 def _write_attachment(pointer: str, value: NDArray[Any] | bytes | bytearray) -> bytes:
     data_type, shape = tensors.description(value)
     content = tensors.bytes_of(value)
-    return b"".join((_head(pointer, data_type, shape, len(content)), content))
+    return b"".join((attachment_head(pointer, data_type, shape, len(content)), content))
 
 
 @functools.lru_cache(maxsize=_HEADS)
-def _head(pointer: str, data_type: int, shape: tuple[int, ...], size_bytes: int) -> bytes:
+def attachment_head(pointer: str, data_type: int, shape: tuple[int, ...], size_bytes: int) -> bytes:
     """Writes what comes before an attachment's bytes, which is the same for each array alike."""
     lengths = b"".join(map(varint, shape))
     tensor = [_TYPE, varint(data_type)]

@@ -71,7 +71,7 @@ def _attach(
 
 
 def _lift(value: Any, pointer: str, attach: Attach) -> Any:
-    if _is_flat(value):
+    if is_flat(value):
         return value
     if isinstance(value, dict):
         return _lift_items(value, value.items(), pointer, attach)
@@ -83,7 +83,7 @@ def _lift(value: Any, pointer: str, attach: Attach) -> Any:
     return value
 
 
-def _is_flat(value: object) -> bool:
+def is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
         return _SCALARS.issuperset(map(type, value.values()))
@@ -93,9 +93,9 @@ def _is_flat(value: object) -> bool:
 def _lift_items(container: Any, items: Any, pointer: str, attach: Attach) -> Any:
     lifted = container
     for key, value in items:
-        if type(value) in _SCALARS or _is_flat(value):
+        if type(value) in _SCALARS or is_flat(value):
             continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}/{_part(key)}", attach)
+        changed = _lift(value, f"{pointer}{pointer_to(key)}", attach)
         if changed is value:
             continue
         if lifted is container:
@@ -104,11 +104,11 @@ def _lift_items(container: Any, items: Any, pointer: str, attach: Attach) -> Any
     return lifted
 
 
-def _part(key: object) -> str:
-    """Writes a key or index as part of a JSON pointer."""
+def pointer_to(key: object) -> str:
+    """Returns the JSON pointer to a field or an entry."""
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
-    return str(key).replace("~", "~0").replace("/", "~1")
+    return "/" + str(key).replace("~", "~0").replace("/", "~1")
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
