@@ -164,7 +164,8 @@ class ConnectSession:
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
-        self._check()
+        if self.lost is not None:
+            raise gone(self.lost)
         if self._agent_access is None:
             raise NotSupportedError("the server offers no access for agents")
         return self._agent_access
@@ -210,10 +211,6 @@ class ConnectSession:
         finally:
             await self._ride.berth.release()
 
-    def _check(self) -> None:
-        if self.lost is not None:
-            raise gone(self.lost)
-
     async def _ask(
         self, operation: bytes, *, what: str, limit_s: float | None = None, cancels: bool = True
     ) -> session_pb2.Outcome:
@@ -250,22 +247,20 @@ class ConnectSession:
 
     def _post(self, operation: bytes, pending: Pending, timeout_s: float | None = None) -> None:
         """Sends an operation under the next number."""
-        self._check()
-        unanswered, ride = self._unanswered, self._ride
+        if self.lost is not None:
+            raise gone(self.lost)
+        ride, unanswered = self._ride, self._unanswered.by_id
         limits = ride.berth.link.limits
-        unanswered.check_room(limits.operations_limit)
+        self._unanswered.check_room(limits.operations_limit)
         request_id = self._last_id + 1
+        acknowledged_id = next(iter(unanswered), request_id) - 1
         data = operations.numbered(
-            operation,
-            request_id,
-            unanswered.lowest(request_id) - 1,
-            timeout_s=timeout_s,
-            traceparent=TRACEPARENT.get(),
+            operation, request_id, acknowledged_id, timeout_s, TRACEPARENT.get()
         )
         limits.check_size(data)  # before the id is used up
         self._last_id = request_id
         pending.request_id, pending.data = request_id, data
-        unanswered.add(pending)
+        unanswered[request_id] = pending
         if ride.send(data):
             pending.stream = ride.streams
 
@@ -290,12 +285,11 @@ class ConnectSession:
         if kind == "progress":
             self._hear(outcome)
             return
-        pending = self._unanswered.take(outcome.request_id)
+        pending = self._unanswered.by_id.pop(outcome.request_id, None)
         if pending is not None:
             if self._ride.restless:
                 self._ride.settle()
-            if not pending.done:
-                pending.take(outcome, kind)
+            pending.take(outcome, kind)
         elif outcome.control_id == ATTACH:
             if kind == "error":
                 self._ride.refused(status.decode_error(outcome.error))
@@ -316,7 +310,7 @@ class ConnectSession:
 
     def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""
-        pending = self._unanswered.get(outcome.request_id)
+        pending = self._unanswered.by_id.get(outcome.request_id)
         if pending is not None:
             pending.peeled = peeled
 

@@ -51,6 +51,7 @@ DRAINING = "draining"
 """The feature of clients that take the event of that name."""
 
 _CLOSE_TIMEOUT_S = 5.0
+_FRAME_BYTES = 16  # at most: what an operation has before it in the message
 _BARRIER = -1  # a control id
 
 
@@ -187,7 +188,7 @@ class Connection:
 
     def check_size(self, data: bytes) -> None:
         """Raises `MessageTooLargeError` if an operation is larger than the server takes."""
-        size = len(data) + 16  # and its frame in the message, and the session's number
+        size = len(data) + _FRAME_BYTES
         if size > self._size_limit:
             raise MessageTooLargeError(
                 f"the operation has {size} bytes, and {self._target} takes {self._size_limit}; "

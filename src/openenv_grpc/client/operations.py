@@ -47,7 +47,6 @@ def numbered(
     operation: bytes,
     request_id: int,
     acknowledged_id: int,
-    *,
     timeout_s: float | None = None,
     traceparent: str = "",
 ) -> bytes:

@@ -41,7 +41,7 @@ class Pending(ABC):
 
     @abstractmethod
     def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
-        """Takes the outcome, which may be an error; `kind` names which it is."""
+        """Takes the outcome, if it is wanted: `kind` names which it is, it may be an error."""
 
     @abstractmethod
     def fail(self, error: OpenEnvError) -> None:
@@ -65,7 +65,8 @@ class Call(Pending):
 
     def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Pending`."""
-        self.answer.set_result(outcome)
+        if not self.answer.done():
+            self.answer.set_result(outcome)
 
     def fail(self, error: OpenEnvError) -> None:
         """See `Pending`."""
@@ -92,6 +93,8 @@ class Posted(Pending):
 
     def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Pending`."""
+        if self._place.done:
+            return
         try:
             if kind == "step":
                 observed = operations.stepped(outcome.step, self.peeled)

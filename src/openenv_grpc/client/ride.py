@@ -109,7 +109,7 @@ class Ride:
         self.streams += 1
 
     def _send_unanswered(self) -> None:
-        for pending in self._unanswered.all():
+        for pending in self._unanswered.by_id.values():
             self.send(pending.data)
             pending.stream = pending.stream or self.streams
             if pending.cancelled:

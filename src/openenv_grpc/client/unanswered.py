@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import ValuesView
-
 from openenv_grpc.client.pending import Call, Pending
 from openenv_grpc.client.remote_session import in_flight
 from openenv_grpc.errors import OpenEnvError, TooManyOperationsError
@@ -13,57 +11,38 @@ class Unanswered:
     """The operations of one session that have no outcome."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Pending] = {}
+        self.by_id: dict[int, Pending] = {}
+        """They, in the order of their numbers."""
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self.by_id)
 
     def check_room(self, limit: int) -> None:
         """Refuses what the server would refuse, before it uses up a number; 0 is no limit."""
-        if 0 < limit <= len(self._by_id):
+        if 0 < limit <= len(self.by_id):
             raise TooManyOperationsError(
                 f"{limit} operations of this session are in flight, those included that were given "
                 "up; wait for an answer first"
             )
 
-    def all(self) -> ValuesView[Pending]:
-        """Lists them, in the order of their numbers."""
-        return self._by_id.values()
-
     def calls(self) -> list[Call]:
         """Lists the calls whose answer is still waited for."""
-        return [each for each in self._by_id.values() if isinstance(each, Call) and not each.done]
-
-    def lowest(self, next_id: int) -> int:
-        """Returns the lowest number without an outcome; `next_id` if there is none."""
-        return next(iter(self._by_id), next_id)
-
-    def add(self, pending: Pending) -> None:
-        """Adds the next one."""
-        self._by_id[pending.request_id] = pending
-
-    def get(self, request_id: int) -> Pending | None:
-        """Returns the one of that number, if it has no outcome."""
-        return self._by_id.get(request_id)
+        return [each for each in self.by_id.values() if isinstance(each, Call) and not each.done]
 
     def what(self, request_id: int) -> str:
         """Returns which call has a number; nothing if it is not known, or has its outcome."""
-        pending = self._by_id.get(request_id)
+        pending = self.by_id.get(request_id)
         return "" if pending is None else pending.what
-
-    def take(self, request_id: int) -> Pending | None:
-        """Takes out what has its outcome now."""
-        return self._by_id.pop(request_id, None)
 
     def not_done_on(self, stream: int) -> None:
         """Notes that nothing was done of what that stream was the first to carry."""
-        for pending in self._by_id.values():
+        for pending in self.by_id.values():
             if pending.stream == stream:
                 pending.stream = 0
 
     def fail(self, error: OpenEnvError) -> None:
         """Tells all who wait that the session is lost, and whether their call may have counted."""
-        waiting = [pending for pending in self._by_id.values() if not pending.done]
-        self._by_id.clear()
+        waiting = [pending for pending in self.by_id.values() if not pending.done]
+        self.by_id.clear()
         for pending in waiting:
             pending.fail(in_flight(error, arrived=pending.stream > 0))
