@@ -260,21 +260,23 @@ def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
     import numpy
 
-    array = numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
-    if not array.flags.aligned:
+    array = numpy.frombuffer(data, _little(dtype))
+    if len(shape) != 1:
+        array = array.reshape(tuple(shape))
+    if type(data) is not bytes and not array.flags.aligned:  # as bytes always are
         array = array.copy()
         array.flags.writeable = False
     return array
 
 
 @functools.cache
-def numpy_dtype(name: str, *, little: bool = False) -> Any:
+def _little(name: str) -> Any:
+    return numpy_dtype(name).newbyteorder("<")
+
+
+@functools.cache
+def numpy_dtype(name: str) -> Any:
     """Returns numpy's type of that name; bit patterns for `bfloat16` without ml_dtypes."""
-    dtype = _numpy_dtype(name)
-    return dtype.newbyteorder("<") if little else dtype
-
-
-def _numpy_dtype(name: str) -> Any:
     import numpy
 
     if name == "bfloat16":

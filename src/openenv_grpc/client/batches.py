@@ -64,9 +64,9 @@ class Stack:
             if not isinstance(item, numpy.ndarray) or item.shape != shape or item.dtype != dtype:
                 return tuple(items)
         out = self._memory((len(items), *shape), dtype.newbyteorder("="), path)
-        for place, item in zip(out, items, strict=True) if shape else ():
-            place[...] = item
-        if not shape:
+        if shape:
+            numpy.concatenate(items, out=out.reshape(len(items) * shape[0], *shape[1:]))
+        else:
             out[:] = items
         return out
 

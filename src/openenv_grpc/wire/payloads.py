@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from functools import partial
@@ -121,10 +122,11 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     """
     value = parse_json(message.json or _text(message))
     attachments = message.attachments
-    if attachments:
-        for place, attachment in enumerate(attachments):
-            apart = peeled.data if peeled is not None and peeled.attachment == place else None
-            value = _insert(value, attachment, apart)
+    if not attachments:
+        return value
+    for place, attachment in enumerate(attachments):
+        apart = peeled.data if peeled is not None and peeled.attachment == place else None
+        value = _insert(value, attachment, apart)
     return value
 
 
@@ -167,8 +169,8 @@ def _insert(
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
-    field = pointer[1:]
-    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+    field = _field(pointer)
+    if field is not None and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
@@ -181,6 +183,12 @@ def _insert(
         )
     container[int(last) if isinstance(container, list) else last] = content
     return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _field(pointer: str) -> str | None:
+    """Returns the field of the whole that a pointer names, if it is no longer way."""
+    return pointer[1:] if _PLAIN.fullmatch(pointer) else None
 
 
 def _parts(pointer: str) -> list[str]:
