@@ -157,7 +157,7 @@ class Opened:
     """The worker processes of which one has the session; `None` where there is one process."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)  # by position, since there is one for each step
 class Observed:
     """What came of `Kind.RESET` or `Kind.STEP`."""
 

@@ -188,10 +188,10 @@ class Instance:
     def _observe(self, observation: Any) -> Observed:
         has_reward, has_done, has_truncated = adapt.observed_fields(observation)
         observed = Observed(
-            observation=observation,
-            reward=observation.reward if has_reward else None,
-            done=bool(observation.done) if has_done else False,
-            truncated=observation.truncated if has_truncated else False,
+            observation,
+            observation.reward if has_reward else None,
+            bool(observation.done) if has_done else False,
+            observation.truncated if has_truncated else False,
         )
         self.books.saw(done=observed.done, truncated=observed.truncated)
         return observed

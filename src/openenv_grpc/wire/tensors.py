@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BYTES = (bytes, bytearray)
+LARGE_BYTES = 16 * 2**10
+"""From which size on a look at an array's memory costs less than a copy of it."""
 RAW = tensor_pb2.DATA_TYPE_RAW
 
 _NAMES = {
@@ -52,34 +54,28 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    describe_tensor(message, value)
     if isinstance(value, _BYTES):
+        message.CopyFrom(description(None, (len(value),)))
         message.data = bytes(value)
     else:
+        message.CopyFrom(description(value.dtype, value.shape))
         message.data = _little(value).tobytes()
 
 
-def describe_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
-    """Fills a tensor's type and shape."""
-    if isinstance(value, _BYTES):
-        message.data_type = RAW
-        message.shape.append(len(value))
-        return
-    known = _data_type(value.dtype)
-    message.data_type = _TYPES[value.dtype.name] if known is None else known
-    message.shape.extend(value.shape)
-
-
-def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
-    """Returns how many bytes a tensor's elements have."""
-    return len(value) if isinstance(value, _BYTES) else value.nbytes
+def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
+    """Makes a tensor without its elements: of numpy's data type, or raw for `None`."""
+    if dtype is None:
+        return tensor_pb2.Tensor(data_type=RAW, shape=shape)
+    known = _data_type(dtype)
+    return tensor_pb2.Tensor(data_type=_TYPES[dtype.name] if known is None else known, shape=shape)
 
 
 def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
-    """Returns the bytes of a tensor's elements, not copied if they lie in that order."""
+    """Returns the bytes of a tensor's elements; many of them are not copied if they lie so."""
     if isinstance(value, _BYTES):
         return value
-    return _little(value).ravel().view("uint8").data
+    value = _little(value)
+    return value.tobytes() if value.nbytes < LARGE_BYTES else value.ravel().view("uint8").data
 
 
 def _little(value: NDArray[Any]) -> NDArray[Any]:
