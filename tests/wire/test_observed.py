@@ -13,8 +13,8 @@ from openenv_grpc.operations import Kind, Observed, Operation
 from openenv_grpc.types import Observation
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads
-from openenv_grpc.wire.tensors import LARGE_BYTES
 from openenv_grpc.wire.operations import ConnectCodec
+from openenv_grpc.wire.tensors import LARGE_BYTES
 from tests.wire.test_operations import SPEC
 
 CODEC = ConnectCodec()

@@ -51,6 +51,13 @@ class _Verdict(Protocol):
     truncated: bool
 
 
+def only_text(step: session_pb2.Step) -> str:
+    """Returns the JSON of a step that has nothing else, which stands for it; else nothing."""
+    action = step.action
+    text = action.json
+    return "" if text and (action.attachments or step.HasField("options")) else text
+
+
 class ProtoCodec:
     """Reads what the messages of both services have in common: fields of the same names."""
 
@@ -72,11 +79,13 @@ class ProtoCodec:
         return ResetArguments(keywords=keywords, strict=True)
 
     def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
-        """Reads a `Step` or a `StepRequest`."""
-        message: session_pb2.Step | episode_pb2.StepRequest = operation.payload
+        """Reads a `Step` or a `StepRequest`, or the JSON of one that has nothing else."""
+        message: session_pb2.Step | episode_pb2.StepRequest | str = operation.payload
+        if isinstance(message, str):
+            return StepArguments(spec.action_reader.from_json(message))
         action = payloads.read_action(message.action, spec.action_reader)
         if not message.HasField("options"):
-            return StepArguments(action=action)
+            return StepArguments(action)
         keywords = payloads.decode_object(message.options, what="options")
         return StepArguments(action=action, keywords=keywords, strict=True)
 

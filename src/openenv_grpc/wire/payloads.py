@@ -137,12 +137,6 @@ def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
     return reader.from_value(decode_payload(message))
 
 
-def only_text(message: payload_pb2.Payload) -> str:
-    """Returns the JSON of a payload that has nothing else; empty for any other."""
-    text = message.json
-    return "" if text and message.attachments else text
-
-
 def _text(message: payload_pb2.Payload) -> str:
     if message.json:
         return message.json
