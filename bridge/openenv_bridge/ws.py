@@ -130,8 +130,8 @@ class JsonTalk:
             payload=payload,
             timeout_s=frame.timeout_s,
             context=frame.request_id,
-            trace=frame.traceparent,
         )
+        operation.trace = frame.traceparent
         return Ask(self.session, operation)
 
     def _plan_mcp(self, frame: McpFrame) -> Plan:

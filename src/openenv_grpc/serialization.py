@@ -19,8 +19,10 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.types import JsonValue
 
-BESIDE = frozenset({"reward", "done"})
+BESIDE = {"reward", "done"}
 """Fields of an observation that travel beside it, not in it."""
+
+_NOTHING: set[str] = set()
 
 NonFinite = Literal["null", "strings"]
 """How JSON carries NaN and the infinities: the reference's way, or ours."""
@@ -105,7 +107,7 @@ def _array_as_list(value: Any) -> object:
 def model_fields(
     value: object,
     *,
-    beside: frozenset[str] = frozenset(),
+    beside: set[str] = _NOTHING,
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns a model's fields as Python values, without those that travel `beside` it.
@@ -117,7 +119,7 @@ def model_fields(
     """
     if isinstance(value, BaseModel):
         dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(
-            value, exclude=set(beside), context=context
+            value, exclude=beside, context=context
         )
         return dumped
     try:

@@ -36,7 +36,7 @@ class Books:
         self.episode.step_count = 0
         self.started = True
         self.done = self.truncated = self.under_way = False
-        self._settle()
+        self.settle()
 
     def count_step(self) -> None:
         """Notes that an action was applied."""
@@ -49,9 +49,11 @@ class Books:
         self.truncated = truncated
         self.under_way = not self.done
 
-    def stepped(self) -> None:
-        """Notes that a step has reported what was earned so far."""
-        self._settle()
+    def settle(self) -> None:
+        """Notes that what was earned so far is reported, or of the past."""
+        self.earned = None
+        if self.earned_parts:
+            self.earned_parts = {}
 
     def earn(self, answer: ToolAnswer) -> None:
         """Notes a tool call, and what it had for the trainer."""
@@ -82,10 +84,6 @@ class Books:
         self.started, self.under_way = saved["started"], saved["under_way"]
         self.done, self.truncated = saved["done"], saved["truncated"]
         self.earned, self.earned_parts = saved["earned"], dict(saved["earned_parts"])
-
-    def _settle(self) -> None:
-        self.earned = None
-        self.earned_parts = {}
 
 
 def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:

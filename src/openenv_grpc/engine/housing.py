@@ -66,12 +66,11 @@ class House(Protocol):
         """Builds the environment."""
         ...
 
-    def run(self, operation: Operation, done: Done) -> None:
-        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
-        ...
+    def run(self, operation: Operation, done: Done) -> asyncio.Task[Outcome | BaseException] | None:
+        """Does an operation: returns the task of one that is awaited.
 
-    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
-        """Starts an operation that is awaited; `None` if it is not of that kind."""
+        `done` gets one that blocks, with the outcome, on the event loop.
+        """
         ...
 
     def retire(self) -> None:
@@ -177,22 +176,18 @@ class Housing:
 
     # Its use
 
-    def run(self, operation: Operation, done: Done) -> None:
-        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
+    def run(self, operation: Operation, done: Done) -> asyncio.Task[Outcome | BaseException] | None:
+        """See `House`."""
         performer = self._performer
         assert performer is not None
-        if performer.instance.is_at_hand(operation.kind):
-            _INLINE.run(performer.perform, operation, done)
-        else:
-            (self._worker or self._taken()).run(performer.perform, operation, done)
-
-    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
-        """Starts an operation that is awaited; `None` if it is not of that kind."""
-        performer = self._performer
-        assert performer is not None
-        if not performer.instance.awaits(operation):
-            return None
-        return asyncio.get_running_loop().create_task(awaited(performer, operation))
+        if operation.kind in performer.instance.not_blocking:
+            if performer.instance.awaits(operation):
+                return asyncio.get_running_loop().create_task(awaited(performer, operation))
+            if performer.instance.is_at_hand(operation.kind):
+                _INLINE.run(performer.perform, operation, done)
+                return None
+        (self._worker or self._taken()).run(performer.perform, operation, done)
+        return None
 
     # The end
 

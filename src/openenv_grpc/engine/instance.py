@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from openenv_grpc.engine import adapt, saving
@@ -53,6 +54,13 @@ class Instance:
         if self.shape.ours:
             adapt.bind_books(environment, self.books.episode)
         self._agent_side = AgentSide(environment, registered, books, self)
+        self.not_blocking = frozenset(
+            kind
+            for kind in Kind
+            if kind is Kind.TASKS or self.awaits_kind(kind) or self.is_at_hand(kind)
+        )
+        """Kinds of which no operation, or not every one, blocks; see `awaits`, `is_at_hand`."""
+        self._find_step = attrgetter(self.shape.step.name)  # which may be the instance's own
         self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
             Kind.STEP: self._prepare_step,
             Kind.RESET: self._prepare_reset,
@@ -67,8 +75,6 @@ class Instance:
 
     def awaits(self, operation: Operation) -> bool:
         """Tells whether an operation is awaited on the event loop."""
-        if operation.kind is Kind.STEP:
-            return self.shape.step.asynchronous
         if operation.kind is Kind.TASKS:
             method = self.shape.tasks.get(operation.payload.method)
             return method is not None and method.asynchronous
@@ -120,10 +126,11 @@ class Instance:
 
     def _prepare_step(self, operation: Operation) -> Prepared:
         read = operation.codec.read_step(operation, self.spec)
-        self.check_episode()
-        keywords: dict[str, JsonValue] = {}
-        if read.keywords:
-            keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
+        if self.shape.requires_reset:
+            self.check_episode()
+        keywords = read.keywords
+        if keywords:
+            keywords = self._accepted(self.shape.step, keywords, strict=read.strict)
         return self._step(operation, read.action, keywords), self.stepped
 
     @property
@@ -133,20 +140,20 @@ class Instance:
 
     def step_call(self, operation: Operation, action: Any) -> Callable[[], Any]:
         """See `Episodes`."""
-        return self._step(operation, action, {})
+        return self._step(operation, action, None)
 
     def _step(
-        self, operation: Operation, action: Any, keywords: dict[str, JsonValue]
+        self, operation: Operation, action: Any, keywords: dict[str, JsonValue] | None
     ) -> Callable[[], Any]:
-        method = self.shape.step
-        if operation.timeout_s is not None and method.accepts("timeout_s"):
-            keywords.setdefault("timeout_s", operation.timeout_s)
-        return partial(method.of(self.environment), action, **keywords)
+        step = self._find_step(self.environment)
+        if operation.timeout_s is not None and self.shape.step.accepts("timeout_s"):
+            keywords = {"timeout_s": operation.timeout_s, **(keywords or {})}
+        return partial(step, action, **keywords) if keywords else partial(step, action)
 
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
         observed = self.observe_step(observation)
-        self.books.stepped()
+        self.books.settle()
         return observed
 
     def observe_step(self, observation: Any) -> Observed:
@@ -186,12 +193,13 @@ class Instance:
         return self.books.episode.episode_id
 
     def _observe(self, observation: Any) -> Observed:
-        has_reward, has_done, has_truncated = adapt.observed_fields(observation)
+        cls: type = type(observation)
+        has_reward, has_done, has_truncated = adapt.observed_fields(cls)
         observed = Observed(
-            observation=observation,
-            reward=observation.reward if has_reward else None,
-            done=bool(observation.done) if has_done else False,
-            truncated=observation.truncated if has_truncated else False,
+            observation,
+            observation.reward if has_reward else None,
+            bool(observation.done) if has_done else False,
+            observation.truncated if has_truncated else False,
         )
         self.books.saw(done=observed.done, truncated=observed.truncated)
         return observed

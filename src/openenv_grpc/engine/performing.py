@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
 
-from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
 from openenv_grpc.engine.verdicts import text_of
 from openenv_grpc.errors import (
@@ -28,7 +25,7 @@ from openenv_grpc.errors import (
     UnserializableResultError,
 )
 from openenv_grpc.events import SESSION_ID, Fact, in_session, log_event
-from openenv_grpc.operations import Kind, Operation, Result
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 
@@ -63,60 +60,55 @@ class Performer:
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
         here = SESSION_ID.set(self._session_id)
+        effect, value = Effect.NONE, None
         try:
-            call, complete = self._prepared(operation)
-            try:
-                value = call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self._spec), error
+            call, complete = self.instance.prepared(operation)
+            effect = Effect.UNKNOWN
+            value = call()
+            effect = Effect.DONE
+            return operation.codec.write(operation, complete(value), self._spec), None
+        except Exception as error:  # an environment may raise anything
+            return self._failure(operation, error, effect, value)
         finally:
             SESSION_ID.reset(here)
 
     async def perform_async(self, operation: Operation) -> Outcome:
         """Does an operation that is awaited, in a task of its own."""
         SESSION_ID.set(self._session_id)
+        effect, value = Effect.NONE, None
         try:
-            call, complete = self._prepared(operation)
-            try:
-                value = await call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self._spec), error
+            call, complete = self.instance.prepared(operation)
+            effect = Effect.UNKNOWN
+            value = await call()
+            effect = Effect.DONE
+            return operation.codec.write(operation, complete(value), self._spec), None
+        except Exception as error:  # an environment may raise anything
+            return self._failure(operation, error, effect, value)
 
-    def _prepared(self, operation: Operation) -> Prepared:
-        try:
-            return self.instance.prepared(operation)
-        except OpenEnvError:
-            raise
-        except Exception as error:  # validators of an action class may raise anything
-            raise self._failed(operation, error, effect=Effect.NONE) from error
+    def _failure(
+        self, operation: Operation, error: Exception, effect: Effect, value: object
+    ) -> Outcome:
+        """Answers an operation that failed when it had that effect, and the environment's value.
 
-    def _written(
-        self, operation: Operation, complete: Callable[[Any], Result], value: Any
-    ) -> bytes:
-        try:
-            return operation.codec.write(operation, complete(value), self._spec)
-        except UnserializableResultError as error:
-            self._log(
-                "result cannot be sent",
-                operation=operation.kind.value,
-                type=type(value).__name__,
-                detail=error.message,
-            )
-            raise
-        except OpenEnvError:
-            raise
-        except Exception as error:  # serializers of an observation class may raise anything
-            raise self._failed(operation, error, effect=Effect.DONE) from error
+        An error of ours means what it says, but where the environment itself has raised it.
+        Validators of an action class may raise anything, too, and serializers of an observation.
+        """
+        if not isinstance(error, OpenEnvError) or effect is Effect.UNKNOWN:
+            told = self._failed(operation, error, effect=effect)
+            if told is not error:
+                told.__cause__ = error
+        else:
+            told = error
+            if isinstance(error, UnserializableResultError):
+                self._log(
+                    "result cannot be sent",
+                    operation=operation.kind.value,
+                    type=type(value).__name__,
+                    detail=error.message,
+                )
+        return operation.codec.write_error(operation, told, self._spec), told
 
-    def _failed(
-        self, operation: Operation, error: Exception, *, effect: Effect = Effect.UNKNOWN
-    ) -> OpenEnvError:
+    def _failed(self, operation: Operation, error: Exception, *, effect: Effect) -> OpenEnvError:
         """Turns what an environment raised into what its client is told, and logs it."""
         if isinstance(error, PASSED_ON):
             return error

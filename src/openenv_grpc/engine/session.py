@@ -19,7 +19,7 @@ from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.witnessing import Witness
-from openenv_grpc.engine.worker import Worker
+from openenv_grpc.engine.worker import Done, Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import Effect, OpenEnvError
 from openenv_grpc.events import Fact, log_event
@@ -37,8 +37,8 @@ from openenv_grpc.sessions import (
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[SessionPort, OpenEnvError], None]
-Used = Callable[[Pending, Operation, Outcome | BaseException], None]
-"""Called with what came of using the environment."""
+_SPECIAL = frozenset({Kind.OPEN, Kind.CLOSE, Kind.SNAPSHOT})
+"""Operations that are more than a use of the environment."""
 
 
 class Session:
@@ -88,6 +88,7 @@ class Session:
             held=queued,
         )
         self._housing = home.house(self)
+        self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
         self._snapshot = snapshot  # until the environment goes on from it
         self._begun = False  # whether anything was asked
@@ -137,10 +138,9 @@ class Session:
             self._begun = True
             if operation.kind is not Kind.CLOSE:
                 self._turns.add_opening()
-        refused = verdicts.on_arrival(operation) or verdicts.forbidden(
-            operation, self.spec, draining=self._home.draining
-        )
-        witness = None
+        refused, witness = verdicts.on_arrival(operation), None
+        if refused is None and operation.kind in self._doubtful:
+            refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
         if self.watch is not None and operation.kind is Kind.CALL_TOOL:
             witness = Witness(operation, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused, witness)
@@ -262,25 +262,35 @@ class Session:
             self._turns.fail(pending, pending.refused)
             if self._state is SessionState.OPENING:  # not even the opening was done
                 self.end(verdicts.closed(), cause="not opened")
-        elif operation is None or operation.kind is Kind.OPEN:
-            self._turns.running = pending
-            self._housing.build(partial(self._settled, pending))
-        elif operation.kind is Kind.CLOSE:
-            self._closing = pending
-            self.end(verdicts.closed(), cause="closed by its client")
-        elif operation.kind is Kind.SNAPSHOT:
-            self._turns.running = pending
-            self._use(pending, saving(), self._saved)
+        elif operation is None:
+            self._build(pending)
+        elif operation.kind in _SPECIAL:
+            self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
             self._use(pending, operation, self._performed)
 
-    def _use(self, pending: Pending, operation: Operation, done: Used) -> None:
-        pending.task = self._housing.start(operation)
-        if pending.task is None:
-            self._housing.run(operation, partial(done, pending))
-        else:
-            pending.task.add_done_callback(partial(self._task_done, pending, operation, done))
+    def _start_special(self, pending: Pending, kind: Kind) -> None:
+        match kind:
+            case Kind.OPEN:
+                self._build(pending)
+            case Kind.CLOSE:
+                self._closing = pending
+                self.end(verdicts.closed(), cause="closed by its client")
+            case _:
+                self._turns.running = pending
+                self._use(pending, saving(), self._saved)
+
+    def _build(self, pending: Pending) -> None:
+        self._turns.running = pending
+        self._housing.build(partial(self._settled, pending))
+
+    def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
+        """Has an operation use the environment, for what runs, which `done` goes on with."""
+        task = self._housing.run(operation, done)
+        if task is not None:
+            pending.task = task
+            task.add_done_callback(partial(self._task_done, operation, done))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -298,39 +308,37 @@ class Session:
         """Ends the session: its opening is wanted no more, as whoever waits has been told."""
         self._begin_end(verdicts.closed(), cause="not opened", told=True)
 
-    def _performed(
-        self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
-    ) -> None:
+    def _performed(self, _: Operation, outcome: Outcome | BaseException) -> None:
+        turns = self._turns
+        pending = turns.running
+        assert pending is not None  # until `rest`
         if pending.is_timed:
             pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)
             elif not pending.answered:
-                self._turns.answer(pending, *outcome)
+                turns.answer(pending, *outcome)
         finally:
-            self._turns.rest()
+            turns.rest()
 
     def _task_done(
-        self,
-        pending: Pending,
-        operation: Operation,
-        done: Used,
-        task: asyncio.Task[Outcome | BaseException],
+        self, operation: Operation, done: Done, task: asyncio.Task[Outcome | BaseException]
     ) -> None:
         if task.cancelled():
             error = verdicts.cancelled(Effect.UNKNOWN)
             content = operation.codec.write_error(operation, error, self.spec)
-            done(pending, operation, (content, error))
+            done(operation, (content, error))
         else:
-            done(pending, operation, task.result())
+            done(operation, task.result())
 
-    def _saved(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
-        operation = pending.operation
-        assert operation is not None  # a snapshot that somebody asked for
-        if isinstance(outcome, tuple) and not pending.answered:
+    def _saved(self, saving: Operation, outcome: Outcome | BaseException) -> None:
+        pending = self._turns.running
+        if pending is not None and not pending.answered and isinstance(outcome, tuple):
+            operation = pending.operation
+            assert operation is not None  # a snapshot that somebody asked for
             outcome = self._home.snapshots.answer(operation, outcome, self.spec)
-        self._performed(pending, operation, outcome)
+        self._performed(saving, outcome)
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
@@ -345,7 +353,8 @@ class Session:
 
     def _settled(self, pending: Pending, error: BaseException | None) -> None:
         if error is None and self._snapshot is not None and not self.is_over:
-            self._use(pending, restoring(self._snapshot.content), self._restored)
+            restore = restoring(self._snapshot.content)
+            self._use(pending, restore, partial(self._restored, pending))
             return
         if error is None:
             self._stands(pending, None)

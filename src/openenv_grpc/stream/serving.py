@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
+from collections.abc import Callable
 from functools import partial
 
 from openenv_grpc import tracing
@@ -26,7 +27,7 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
-from openenv_grpc.stream.incoming import parse_request, read_open, read_operation
+from openenv_grpc.stream.incoming import SUBMITTED, parse_request, read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
     MIN_RECEIVE_BYTES,
@@ -48,6 +49,8 @@ FEATURES = (
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
+
+_CLOSE = Kind.CLOSE
 
 OPENING_ID = 1
 """The number of a session's first operation."""
@@ -90,11 +93,12 @@ async def serve_stream(
 class _Held:
     """A session on this stream."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, deliver: Callable[[_Held, Reply], None]) -> None:
         self.number = number
-        self.prefix = b"\x08" + varint(number) if number else b""  # field 1, the session's number
+        self.prefix = prefix_of(number)
         self.port: SessionPort | None = None
         self.pending = 0  # operations without an outcome
+        self.deliver: Deliver = partial(deliver, self)
 
 
 class _ServerStream:
@@ -183,12 +187,17 @@ class _ServerStream:
                 await asyncio.sleep(0)
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
-            if operation.HasField("shared_block"):
+            arm = operation.WhichOneof("kind")
+            if arm == "shared_block":
                 operation = taken_operation(
                     self._sharing, operation, limit_bytes=self._limits.max_receive_bytes
                 )
+                arm = operation.WhichOneof("kind")
             try:
-                self._operate(operation)
+                if arm in SUBMITTED:
+                    self._submit(operation, arm)
+                else:
+                    self._operate(operation, arm)
             except OpenEnvError as error:
                 self._fail(operation, error)
         await self._outbox.below(limit)
@@ -217,10 +226,9 @@ class _ServerStream:
             hello.shares_memory = self._sharing is not None
         self._outbox.put(response.SerializeToString())
 
-    def _operate(self, operation: session_pb2.Operation) -> None:
+    def _operate(self, operation: session_pb2.Operation, arm: str | None) -> None:
         if operation.session < 0:
             raise InvalidRequestError("a session's number is at least 0")
-        arm = operation.WhichOneof("kind")
         match arm:
             case "open":
                 self._open(operation)
@@ -228,10 +236,8 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case None:
-                raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
-                self._submit(operation, arm)
+                raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
 
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
@@ -258,7 +264,7 @@ class _ServerStream:
         number = operation.session
         if number in self._used:
             raise InvalidRequestError(f"session {number} was opened before; choose another number")
-        return _Held(number)
+        return _Held(number, self._deliver)
 
     def _start(
         self,
@@ -272,12 +278,13 @@ class _ServerStream:
         watch: Watch | None = None,
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
-        deliver = None if opening is None else self._deliver_to(held)
+        if opening is not None:
+            self._expect(held)
         try:
             held.port = self._attachment.open(
                 environment,
                 operation=opening,
-                deliver=deliver,
+                deliver=held.deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
                 wait=wait,
@@ -295,27 +302,33 @@ class _ServerStream:
         self._sessions[held.number] = held
 
     def _submit(self, operation: session_pb2.Operation, arm: str) -> None:
-        held = self._sessions.get(operation.session)
-        if held is None:
-            if operation.session != 0 or 0 in self._used:
-                raise SessionNotFoundError(
-                    f"session {operation.session} is not open on this stream, or has ended; open "
-                    "one under a number of its own"
-                )
-            held = _Held(0)
-            self._start(held, "", Wait())
+        number = operation.session
+        held = self._sessions.get(number) or self._started(number)
         port = held.port
         assert port is not None  # set before it is among the sessions
-        if operation.acknowledged_id:
-            port.acknowledge(operation.acknowledged_id)
-        submitted, deliver = self._read(operation, arm), self._deliver_to(held)
-        port.submit(submitted, self._unasked.heard(held.prefix, submitted, deliver))
-
-    def _read(self, operation: session_pb2.Operation, arm: str) -> Operation:
-        submitted = read_operation(operation, arm)
+        acknowledged = operation.acknowledged_id
+        if acknowledged:
+            port.acknowledge(acknowledged)
+        submitted, deliver = read_operation(operation, arm), held.deliver
         if self._traced:
             submitted.trace = operation.traceparent
-        return submitted
+        if self._unasked.reports:
+            deliver = self._unasked.heard(held.prefix, submitted, deliver)
+        self._expect(held)
+        port.submit(submitted, deliver)
+
+    def _started(self, number: int) -> _Held:
+        """Opens the session that needs no `open`, for its first operation."""
+        if number < 0:
+            raise InvalidRequestError("a session's number is at least 0")
+        if number != 0 or 0 in self._used:
+            raise SessionNotFoundError(
+                f"session {number} is not open on this stream, or has ended; open one under a "
+                "number of its own"
+            )
+        held = _Held(0, self._deliver)
+        self._start(held, "", Wait())
+        return held
 
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach
@@ -341,11 +354,10 @@ class _ServerStream:
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
-    def _deliver_to(self, held: _Held) -> Deliver:
+    def _expect(self, held: _Held) -> None:
         """Expects an outcome."""
         self._pending += 1
         held.pending += 1
-        return partial(self._deliver, held)
 
     def _settle(self, held: _Held, count: int) -> None:
         """Expects no more outcomes, of as many operations."""
@@ -361,7 +373,7 @@ class _ServerStream:
         if self._sharing is not None and len(content) >= SHARED_BYTES:
             content = self._sharing.put(content)
         self._outbox.put(frame(content, held.prefix))
-        if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
+        if error.session_lost if error is not None else reply.operation.kind is _CLOSE:
             self._drop(held)
         self._settle(held, 1)
 
@@ -392,7 +404,12 @@ class _ServerStream:
         content = write()
         if len(content) > self._outcome_limit:
             content = write(brief=True)
-        self._outbox.put(frame(content, _Held(operation.session).prefix))
+        self._outbox.put(frame(content, prefix_of(operation.session)))
+
+
+def prefix_of(number: int) -> bytes:
+    """Writes a session's number, as a field of its outcomes."""
+    return b"\x08" + varint(number) if number else b""
 
 
 def first_of(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:

@@ -71,13 +71,18 @@ class Unasked:
     def heard(self, prefix: bytes, operation: Operation, deliver: Deliver) -> Deliver:
         """Has told what an operation's code tells of itself, in a session with reports.
 
-        Returns what takes the reply.
+        Returns what takes the reply. Where `reports` is false nobody need ask.
         """
         if prefix not in self._reported:
             return deliver
         reports = Reports(operation, partial(self._tell_report, prefix), deliver)
         operation.listener = reports
         return reports.answer
+
+    @property
+    def reports(self) -> bool:
+        """Whether there are sessions with reports."""
+        return bool(self._reported)
 
     def forget(self, prefix: bytes) -> None:
         """Tells nothing more of what is under way in a session."""

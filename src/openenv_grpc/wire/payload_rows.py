@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from openenv_grpc.wire import payloads, tensors
-from openenv_grpc.wire.payload_bytes import attachment_head, write_json
+from openenv_grpc.wire.payload_bytes import Piece, attachment_head, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class _Arrays:
     """A column of arrays: the rows of one, whose bytes follow each other."""
 
     head: bytes
-    data: bytes | bytearray | memoryview
+    data: Piece
     row_bytes: int
 
     @classmethod
@@ -23,8 +23,8 @@ class _Arrays:
         """Takes up an array of at least one row."""
         data = tensors.bytes_of(column)
         row_bytes = len(data) // len(column)
-        data_type, shape = tensors.description(column)
-        head = attachment_head(payloads.pointer_to(name), data_type, shape[1:], row_bytes)
+        pointer = payloads.pointer_to(name)
+        head = attachment_head(pointer, column.dtype, column.shape[1:], row_bytes)
         return cls(head, data, row_bytes)
 
 
@@ -65,7 +65,7 @@ class PayloadRows:
             text = write_json(dict(zip(self.names, values, strict=True)))
         if not self.arrays:
             return text
-        pieces: list[bytes | bytearray | memoryview] = [text]
+        pieces: list[Piece] = [text]
         for each in self.arrays:
             start = row * each.row_bytes
             pieces += (each.head, each.data[start : start + each.row_bytes])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv_grpc.errors import (
     Effect,
@@ -17,11 +15,14 @@ from openenv_grpc.errors import (
 from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
-from openenv_grpc.wire import large, tensors
+from openenv_grpc.wire import tensors
 from openenv_grpc.wire.peeling import Peeled
 
-Attach = Callable[[str, Any], None]
-"""Puts an array or bytes beside the JSON, by their pointer."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
+"""Arrays and bytes that go beside the JSON, by their JSON pointers."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
@@ -30,56 +31,49 @@ _PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
-def encode_payload(
-    message: payload_pb2.Payload, value: object, *, apart: large.Apart | None = None
-) -> None:
+def encode_payload(message: payload_pb2.Payload, value: object) -> None:
     """Fills a payload in place. Arrays and bytes go beside the JSON, never into it.
-
-    Where `apart` is given the large ones go there instead, for `large.serialize`.
 
     Raises:
         UnserializableResultError: the value holds something that JSON cannot carry.
     """
-    value = lift(value, partial(_attach, message, apart))
-    message.json = dump_json(value, non_finite="strings").decode()
+    text, apart = take_apart(value)
+    message.json = text.decode()
+    for pointer, lifted in apart:
+        attachment = message.attachments.add()
+        attachment.pointer = pointer
+        tensors.encode_tensor(attachment.tensor, lifted)
 
 
-def lift(value: object, attach: Attach) -> object:
-    """Returns the value with `None` for arrays and bytes, which are attached.
-
-    What holds none is returned as it is, not copied: that is nearly all.
+def take_apart(value: object) -> tuple[bytes, Apart]:
+    """Returns the JSON of a value, and the arrays and bytes that go beside it.
 
     Raises:
-        UnserializableResultError: it is nested too deeply.
+        UnserializableResultError: the value holds something that JSON cannot carry.
     """
+    apart: Apart = []
     try:
-        return _lift(value, "", attach)
+        value = _lift(value, "", apart)
     except RecursionError as error:
         raise UnserializableResultError(
             "the value is nested too deeply, or holds itself", effect=Effect.DONE
         ) from error
+    return dump_json(value, non_finite="strings"), apart
 
 
-def _attach(
-    message: payload_pb2.Payload, apart: large.Apart | None, pointer: str, value: Any
-) -> None:
-    if apart is not None and tensors.size_bytes(value) >= large.LARGE_BYTES:
-        apart.append((pointer, value))
-        return
-    attachment = message.attachments.add()
-    attachment.pointer = pointer
-    tensors.encode_tensor(attachment.tensor, value)
+def _lift(value: Any, pointer: str, apart: Apart) -> Any:
+    """Returns the value with `None` for arrays and bytes, which go `apart`.
 
-
-def _lift(value: Any, pointer: str, attach: Attach) -> Any:
-    if is_flat(value):
-        return value
+    What holds none is returned as it is, not copied: that is nearly all.
+    """
     if isinstance(value, dict):
-        return _lift_items(value, value.items(), pointer, attach)
+        return _lift_items(value, value.items(), pointer, apart)
     if isinstance(value, _LISTS):
-        return _lift_items(value, enumerate(value), pointer, attach)
+        if _SCALARS.issuperset(map(type, value)):
+            return value
+        return _lift_items(value, enumerate(value), pointer, apart)
     if isinstance(value, _BYTES) or tensors.is_array(value):
-        attach(pointer, value)
+        apart.append((pointer, value))
         return None
     return value
 
@@ -87,16 +81,16 @@ def _lift(value: Any, pointer: str, attach: Attach) -> Any:
 def is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
-        return _SCALARS.issuperset(map(type, value.values()))
+        return not value or _SCALARS.issuperset(map(type, value.values()))
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-def _lift_items(container: Any, items: Any, pointer: str, attach: Attach) -> Any:
+def _lift_items(container: Any, items: Any, pointer: str, apart: Apart) -> Any:
     lifted = container
     for key, value in items:
         if type(value) in _SCALARS or is_flat(value):
             continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}{pointer_to(key)}", attach)
+        changed = _lift(value, f"{pointer}{pointer_to(key)}", apart)
         if changed is value:
             continue
         if lifted is container:
@@ -148,9 +142,11 @@ def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
 
 
 def _text(message: payload_pb2.Payload) -> str:
+    if message.json:
+        return message.json
     match message.WhichOneof("content"):
         case "json":
-            return message.json
+            return ""
         case "typed":
             raise NotSupportedError(
                 "payloads are taken as `json`; the environment has no message type of its own"

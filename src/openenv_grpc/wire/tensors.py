@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BYTES = (bytes, bytearray)
+LARGE_BYTES = 16 * 2**10
+"""From which size on a look at an array's memory costs less than a copy of it."""
 RAW = tensor_pb2.DATA_TYPE_RAW
 
-_COPIED_BYTES = 4096
-"""Fewer are copied sooner than a view of them is made."""
 _FORMS = 1024
 
 _NAMES = {
@@ -56,43 +56,28 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    describe_tensor(message, value)
     if isinstance(value, _BYTES):
+        message.CopyFrom(description(None, (len(value),)))
         message.data = bytes(value)
     else:
+        message.CopyFrom(description(value.dtype, value.shape))
         message.data = _little(value).tobytes()
 
 
-def describe_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
-    """Fills a tensor's type and shape."""
-    data_type, shape = description(value)
-    message.data_type = data_type
-    message.shape.extend(shape)
-
-
-def description(
-    value: NDArray[Any] | bytes | bytearray,
-) -> tuple[tensor_pb2.DataType.ValueType, tuple[int, ...]]:
-    """Returns a tensor's type and shape."""
-    if isinstance(value, _BYTES):
-        return RAW, (len(value),)
-    known = _data_type(value.dtype)
-    return _TYPES[value.dtype.name] if known is None else known, value.shape
-
-
-def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
-    """Returns how many bytes a tensor's elements have."""
-    return len(value) if isinstance(value, _BYTES) else value.nbytes
+def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
+    """Makes a tensor without its elements: of numpy's data type, or raw for `None`."""
+    if dtype is None:
+        return tensor_pb2.Tensor(data_type=RAW, shape=shape)
+    known = _data_type(dtype)
+    return tensor_pb2.Tensor(data_type=_TYPES[dtype.name] if known is None else known, shape=shape)
 
 
 def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
-    """Returns the bytes of a tensor's elements; many are not copied if they lie in that order."""
+    """Returns the bytes of a tensor's elements; many of them are not copied if they lie so."""
     if isinstance(value, _BYTES):
         return value
-    little = _little(value)
-    if little.nbytes < _COPIED_BYTES:
-        return little.tobytes()
-    return little.ravel().view("uint8").data
+    value = _little(value)
+    return value.tobytes() if value.nbytes < LARGE_BYTES else value.ravel().view("uint8").data
 
 
 def _little(value: NDArray[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Large arrays, serialized by hand: the message is the one that protobuf would have made."""
+"""What a reset or step led to, serialized by hand: the message is the one that protobuf makes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from openenv_grpc.operations import Kind, Observed, Operation
 from openenv_grpc.types import Observation
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import payloads
-from openenv_grpc.wire.large import LARGE_BYTES
 from openenv_grpc.wire.operations import ConnectCodec
+from openenv_grpc.wire.tensors import LARGE_BYTES
 from tests.wire.test_operations import SPEC
 
 CODEC = ConnectCodec()
