@@ -241,7 +241,7 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None)) if kwargs else None
         session = self._session
         if (
             session is None
