@@ -14,9 +14,10 @@ from openenv_grpc.client.events import Audience
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.moving import FindBerth, Moving
 from openenv_grpc.client.opening import OPENING_ID, QUEUE, Opening
+from openenv_grpc.client.outcomes import Evaluation, payload_of
 from openenv_grpc.client.patience import Patience
 from openenv_grpc.client.pending import Call, Pending, Posted
-from openenv_grpc.client.remote_session import Actions, Evaluation, Place, gone, payload_of
+from openenv_grpc.client.remote_session import Actions, gone
 from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Unanswered
@@ -138,14 +139,15 @@ class ConnectSession:
         outcome = await self._outcome(call)
         return payload_of(operations.stepped(outcome.step, call.peeled))
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`."""
-        self._post(operations.reset_episode(keywords), Posted("reset", place, self._failure))
+        place.what = "reset"
+        self._post(operations.reset_episode(keywords), place)
 
-    def post_step(self, actions: Actions, row: int, place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`."""
-        operation = operations.step(actions.payload(row), {})
-        self._post(operation, Posted("step", place, self._failure))
+        place.what = "step"
+        self._post(operations.step(actions.payload(row), {}), place)
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -242,7 +244,7 @@ class ConnectSession:
                 self._cancel(call.request_id)
             raise
         if outcome.HasField("error"):
-            raise self._failure(outcome)
+            raise self.failure(outcome)
         return outcome
 
     def _post(self, operation: bytes, pending: Pending, timeout_s: float | None = None) -> None:
@@ -261,8 +263,7 @@ class ConnectSession:
         self._last_id = request_id
         pending.request_id, pending.data = request_id, data
         unanswered[request_id] = pending
-        if ride.send(data):
-            pending.stream = ride.streams
+        pending.stream = ride.streams if ride.send(data) else 0
 
     def close_at_once(self) -> None:
         """See `Rider`."""
@@ -272,7 +273,8 @@ class ConnectSession:
     def _cancel(self, request_id: int) -> None:
         self._ride.send(operations.cancel(request_id))
 
-    def _failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
+    def failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
+        """See `Failing`."""
         error = status.decode_error(outcome.error)
         if error.session_lost:
             self.lose(error)
@@ -289,7 +291,7 @@ class ConnectSession:
         if pending is not None:
             if self._ride.restless:
                 self._ride.settle()
-            pending.take(outcome, kind)
+            pending.take(outcome, kind, self)
         elif outcome.control_id == ATTACH:
             if kind == "error":
                 self._ride.refused(status.decode_error(outcome.error))

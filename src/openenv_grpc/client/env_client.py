@@ -17,8 +17,9 @@ from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.connections import Wanted
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
+from openenv_grpc.client.outcomes import Evaluation
 from openenv_grpc.client.providers import Provider
-from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
+from openenv_grpc.client.remote_session import RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.urls import Target, parse_url

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.outcomes import Evaluation, Observed
+from openenv_grpc.client.pending import Posted
 from openenv_grpc.client.remote_session import (
     Actions,
-    Evaluation,
-    Observed,
-    Place,
     answer_within,
     gone,
     in_flight,
@@ -106,15 +105,15 @@ class JsonSession:
         frame = _frame("step", action, what="the action")
         return _observed(await self._ask(frame, "observation", what="step", timeout_s=timeout_s))
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`."""
         self._post(self.reset(keywords, timeout_s=None), place)
 
-    def post_step(self, actions: Actions, row: int, place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`."""
         self._post(self.step(actions.fields(row), {}, timeout_s=None), place)
 
-    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Place) -> None:
+    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Posted) -> None:
         async def ask() -> None:
             try:
                 payload = await asking

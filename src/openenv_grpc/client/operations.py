@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import duration_pb2
 
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.remote_session import Evaluation, Observed
+from openenv_grpc.client.outcomes import Evaluation, Observed
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,

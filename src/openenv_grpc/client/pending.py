@@ -1,16 +1,24 @@
-"""Operations that have no outcome yet: calls that are waited for, and what is posted for places."""
+"""Operations that have no outcome yet: calls that are waited for, and what is posted."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from typing import Protocol
 
 from openenv_grpc.client import operations
-from openenv_grpc.client.remote_session import Place
+from openenv_grpc.client.outcomes import Observed
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.peeling import Peeled
+
+
+class Failing(Protocol):
+    """The session, as its operations see it."""
+
+    def failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
+        """Reads an outcome that is an error, which may end the session."""
+        ...
 
 
 class Pending(ABC):
@@ -22,25 +30,25 @@ class Pending(ABC):
 
     __slots__ = ("cancelled", "data", "peeled", "request_id", "stream", "what")
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str = "") -> None:
         self.what = what
         """Which call it is."""
-        self.request_id = 0
-        self.data = b""
-        """As it is sent, without the session's number, which differs from stream to stream."""
         self.stream = 0
         """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
         self.cancelled = False
         self.peeled: Peeled | None = None
         """The bytes of a large array that its outcome comes without."""
+        # And once it has been sent:
+        self.request_id: int
+        self.data: bytes
+        """As it is sent, without the session's number, which differs from stream to stream."""
 
-    @property
     @abstractmethod
-    def done(self) -> bool:
-        """Whether its outcome has been taken, or is not wanted any more."""
+    def is_done(self) -> bool:
+        """Tells whether its outcome has been taken, or is not wanted any more."""
 
     @abstractmethod
-    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+    def take(self, outcome: session_pb2.Outcome, kind: str | None, session: Failing) -> None:
         """Takes the outcome, if it is wanted: `kind` names which it is, it may be an error."""
 
     @abstractmethod
@@ -58,12 +66,11 @@ class Call(Pending):
         self.answer = answer
         self.limit_s = self.until = 0.0  # see `Patience`
 
-    @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """See `Pending`."""
         return self.answer.done()
 
-    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+    def take(self, outcome: session_pb2.Outcome, kind: str | None, session: Failing) -> None:
         """See `Pending`."""
         if not self.answer.done():
             self.answer.set_result(outcome)
@@ -74,39 +81,36 @@ class Call(Pending):
 
 
 class Posted(Pending):
-    """A step or reset that is posted for a place."""
+    """A step or reset of one who waits for many at once."""
 
-    __slots__ = ("_failure", "_place")
+    __slots__ = ("done",)
 
-    def __init__(
-        self, what: str, place: Place, failure: Callable[[session_pb2.Outcome], OpenEnvError]
-    ) -> None:
-        """`failure` reads an error for the session."""
-        super().__init__(what)
-        self._place = place
-        self._failure = failure
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = False
+        """Whether it has what it led to, or it is not wanted any more."""
 
-    @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """See `Pending`."""
-        return self._place.done
+        return self.done
 
-    def take(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+    @abstractmethod
+    def fill(self, observed: Observed) -> None:
+        """Takes what was observed."""
+
+    def take(self, outcome: session_pb2.Outcome, kind: str | None, session: Failing) -> None:
         """See `Pending`."""
-        if self._place.done:
+        if self.done:
             return
         try:
             if kind == "step":
                 observed = operations.stepped(outcome.step, self.peeled)
             elif kind == "error":
-                raise self._failure(outcome)
+                raise session.failure(outcome)
             else:
                 observed = operations.begun(outcome.reset_episode, self.peeled)
         except OpenEnvError as error:
-            self._place.fail(error)
+            self.fail(error)
         else:
-            self._place.fill(observed)
-
-    def fail(self, error: OpenEnvError) -> None:
-        """See `Pending`."""
-        self._place.fail(error)
+            self.peeled = None
+            self.fill(observed)

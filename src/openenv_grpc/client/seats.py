@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from openenv_grpc.client.remote_session import Actions, Observed, RemoteSession
+from openenv_grpc.client.outcomes import Observed
+from openenv_grpc.client.pending import Posted
+from openenv_grpc.client.remote_session import Actions, RemoteSession
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
 
@@ -73,19 +75,19 @@ class Owner(Protocol):
         ...
 
 
-class Turn:
-    """One step or reset of one environment, and what came of it (`remote_session.Place`)."""
+class Turn(Posted):
+    """One step or reset of one environment, and what came of it."""
 
     __slots__ = (
-        "_beginning", "_owner", "done", "error", "final", "info", "reward", "seat", "seen",
-        "terminated", "truncated",
+        "_beginning", "_owner", "error", "final", "info", "reward", "seat", "seen", "terminated",
+        "truncated",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, seat: Seat) -> None:
+        super().__init__()
         self._owner = owner
         self._beginning = False  # of an episode
         self.seat = seat
-        self.done = False
         self.final: Ending | None = None
         """The end of the last episode, where the observation is the beginning of the next."""
         self.error: OpenEnvError | None = None
@@ -118,7 +120,7 @@ class Turn:
             self.fail(error)
 
     def fill(self, observed: Observed) -> None:
-        """See `Place`."""
+        """See `Posted`."""
         if self.done:
             return
         seen, reward, terminated, truncated, info = observed
@@ -142,7 +144,7 @@ class Turn:
         self._owner.arrived(self)
 
     def fail(self, error: OpenEnvError) -> None:
-        """See `Place`."""
+        """See `Posted`."""
         if self.done:
             return
         seat, lost, ended = self.seat, error.session_lost, self.final is not None

@@ -27,7 +27,9 @@ class Unanswered:
 
     def calls(self) -> list[Call]:
         """Lists the calls whose answer is still waited for."""
-        return [each for each in self.by_id.values() if isinstance(each, Call) and not each.done]
+        return [
+            each for each in self.by_id.values() if isinstance(each, Call) and not each.is_done()
+        ]
 
     def what(self, request_id: int) -> str:
         """Returns which call has a number; nothing if it is not known, or has its outcome."""
@@ -42,7 +44,7 @@ class Unanswered:
 
     def fail(self, error: OpenEnvError) -> None:
         """Tells all who wait that the session is lost, and whether their call may have counted."""
-        waiting = [pending for pending in self.by_id.values() if not pending.done]
+        waiting = [pending for pending in self.by_id.values() if not pending.is_done()]
         self.by_id.clear()
         for pending in waiting:
             pending.fail(in_flight(error, arrived=pending.stream > 0))
