@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv_grpc.client import operations, parsing
 from openenv_grpc.client.batches import numpy_module
 from openenv_grpc.client.remote_session import Actions
-from openenv_grpc.errors import InvalidRequestError, OpenEnvError
+from openenv_grpc.errors import InvalidRequestError, UnserializableResultError
 from openenv_grpc.types import JsonValue
 from openenv_grpc.wire.payload_rows import PayloadRows
 
@@ -33,7 +34,9 @@ class BatchedActions:
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._columns = columns
-        self._rows = PayloadRows.of(columns)
+        self._rows: PayloadRows | None = None
+        with contextlib.suppress(UnserializableResultError):  # it is told of the row that it is in
+            self._rows = PayloadRows.of(columns)
 
     def fields(self, row: int) -> Mapping[str, JsonValue]:
         """See `Actions`."""
@@ -43,10 +46,7 @@ class BatchedActions:
         """See `Actions`."""
         if self._rows is None:
             return operations.payload(self.fields(row))
-        try:
-            return self._rows.write(row)
-        except OpenEnvError as error:
-            raise operations.unsendable("the action", error) from error
+        return self._rows.write(row)
 
 
 def read_actions(actions: Any, count: int) -> Actions:

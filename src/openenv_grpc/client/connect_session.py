@@ -94,8 +94,8 @@ class ConnectSession:
             snapshot_id=snapshot_id,
             group=group if QUEUE in features else None,
         )
-        call = Call("open", self._loop.create_future())
-        self._post(operation, call)
+        call = Call(self._loop.create_future())
+        self._post(operation, call, "open")
         waiting = self._opening.answer_within(call.answer, self.limits.other_s)
         opened = (await self._outcome(call, waiting)).open
         self._id = opened.session_id
@@ -141,13 +141,11 @@ class ConnectSession:
 
     def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`."""
-        place.what = "reset"
-        self._post(operations.reset_episode(keywords), place)
+        self._post(operations.reset_episode(keywords), place, "reset")
 
     def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`."""
-        place.what = "step"
-        self._post(operations.step(actions.payload(row), {}), place)
+        self._post(operations.step(actions.payload(row), {}), place, "step")
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -223,8 +221,8 @@ class ConnectSession:
         self, operation: bytes, what: str, limit_s: float, timeout_s: float | None = None
     ) -> Call:
         """Asks, to wait no longer than `limit_s`, or little longer than the server may take."""
-        call = Call(what, self._loop.create_future())
-        self._post(operation, call, timeout_s)
+        call = Call(self._loop.create_future())
+        self._post(operation, call, what, timeout_s)
         self._patience.allow(call, limit_s if timeout_s is None else timeout_s + SLACK_S)
         return call
 
@@ -247,7 +245,9 @@ class ConnectSession:
             raise self.failure(outcome)
         return outcome
 
-    def _post(self, operation: bytes, pending: Pending, timeout_s: float | None = None) -> None:
+    def _post(
+        self, operation: bytes, pending: Pending, what: str, timeout_s: float | None = None
+    ) -> None:
         """Sends an operation under the next number."""
         if self.lost is not None:
             raise gone(self.lost)
@@ -261,7 +261,8 @@ class ConnectSession:
         )
         limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending.request_id, pending.data = request_id, data
+        pending.what, pending.request_id, pending.data = what, request_id, data
+        pending.cancelled, pending.peeled = False, None
         unanswered[request_id] = pending
         pending.stream = ride.streams if ride.send(data) else 0
 

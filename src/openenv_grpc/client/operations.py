@@ -171,12 +171,7 @@ def payload(value: Mapping[str, JsonValue], *, what: str = "the action") -> byte
     try:
         return write_payload(value if type(value) is dict else dict(value))
     except OpenEnvError as error:
-        raise unsendable(what, error) from error
-
-
-def unsendable(what: str, error: OpenEnvError) -> InvalidRequestError:
-    """Makes the error for what a payload cannot hold."""
-    return InvalidRequestError(f"{what} cannot be sent: {error.message}")
+        raise InvalidRequestError(f"{what} cannot be sent: {error.message}") from error
 
 
 def get_state() -> bytes:

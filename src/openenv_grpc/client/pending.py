@@ -30,18 +30,17 @@ class Pending(ABC):
 
     __slots__ = ("cancelled", "data", "peeled", "request_id", "stream", "what")
 
-    def __init__(self, what: str = "") -> None:
-        self.what = what
-        """Which call it is."""
-        self.stream = 0
-        """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
-        self.cancelled = False
-        self.peeled: Peeled | None = None
-        """The bytes of a large array that its outcome comes without."""
-        # And once it has been sent:
-        self.request_id: int
-        self.data: bytes
-        """As it is sent, without the session's number, which differs from stream to stream."""
+    # All of it is set when it is sent.
+    what: str
+    """Which call it is."""
+    request_id: int
+    data: bytes
+    """As it is sent, without the session's number, which differs from stream to stream."""
+    stream: int
+    """Which of the session's streams it was first sent on, counting from 1; 0 for none yet."""
+    cancelled: bool
+    peeled: Peeled | None
+    """The bytes of a large array that its outcome comes without."""
 
     @abstractmethod
     def is_done(self) -> bool:
@@ -61,8 +60,7 @@ class Call(Pending):
 
     __slots__ = ("answer", "limit_s", "until")
 
-    def __init__(self, what: str, answer: asyncio.Future[session_pb2.Outcome]) -> None:
-        super().__init__(what)
+    def __init__(self, answer: asyncio.Future[session_pb2.Outcome]) -> None:
         self.answer = answer
         self.limit_s = self.until = 0.0  # see `Patience`
 
@@ -85,10 +83,8 @@ class Posted(Pending):
 
     __slots__ = ("done",)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.done = False
-        """Whether it has what it led to, or it is not wanted any more."""
+    done: bool
+    """Whether it has what it led to, or it is not wanted any more."""
 
     def is_done(self) -> bool:
         """See `Pending`."""
@@ -112,5 +108,4 @@ class Posted(Pending):
         except OpenEnvError as error:
             self.fail(error)
         else:
-            self.peeled = None
             self.fill(observed)

@@ -84,7 +84,7 @@ class Turn(Posted):
     )  # fmt: skip
 
     def __init__(self, owner: Owner, seat: Seat) -> None:
-        super().__init__()
+        self.done = False
         self._owner = owner
         self._beginning = False  # of an episode
         self.seat = seat

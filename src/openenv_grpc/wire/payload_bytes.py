@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from openenv_grpc.serialization import dump_json
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import payloads, tensors
 from openenv_grpc.wire.varints import varint
@@ -38,12 +37,7 @@ def write_payload(value: object) -> bytes:
     return b"".join((head, text, *attachments_of(apart)))
 
 
-def write_json(value: object) -> bytes:
-    """Writes a value that has no arrays or bytes. Raises `UnserializableResultError`."""
-    text = dump_json(value, non_finite="strings")
-    return json_head(len(text)) + text
-
-
+@functools.lru_cache(maxsize=1024)
 def json_head(size: int) -> bytes:
     """Writes what stands before the JSON of a payload."""
     return _JSON + varint(size)
