@@ -41,7 +41,7 @@ def test_a_row_is_written_as_if_it_were_alone(columns: dict[str, Any]) -> None:
 
 
 def test_rows_of_an_array_that_lies_otherwise_are_written_in_order() -> None:
-    column = np.arange(24, dtype=np.float32).reshape(4, 2, 3).T
+    column: Any = np.arange(24, dtype=np.float32).reshape(4, 2, 3).T
     rows = PayloadRows.of({"x": column})
     assert rows is not None
     assert [rows.write(row) for row in range(3)] == [write_payload({"x": row}) for row in column]
