@@ -258,15 +258,21 @@ def _of_foreign(value: Any) -> NDArray[Any]:
 
 def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
-    import numpy
-
-    array = numpy.frombuffer(data, _little(dtype))
+    array: NDArray[Any] = _frombuffer()(data, _little(dtype))
     if len(shape) != 1:
         array = array.reshape(tuple(shape))
     if type(data) is not bytes and not array.flags.aligned:  # as bytes always are
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+@functools.cache
+def _frombuffer() -> Any:
+    """Returns numpy's function; to import it for each array takes as long as to call it."""
+    import numpy
+
+    return numpy.frombuffer
 
 
 @functools.cache
