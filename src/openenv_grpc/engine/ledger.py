@@ -119,7 +119,7 @@ class Ledger:
         record.error = reply.error and bare(reply.error)
         self._kept += 1
         self.kept_bytes += len(reply.content)
-        while self._kept > self._max_records and self._drop_oldest():
+        while self._kept > self._max_records and self._drop_oldest(self.last_id):
             pass
         if self.kept_bytes > self._max_bytes:
             self._shrink()
@@ -138,26 +138,20 @@ class Ledger:
 
     def acknowledge(self, request_id: int) -> None:
         """Forgets the answers up to a number."""
+        while self._drop_oldest(request_id):
+            pass
+
+    def _drop_oldest(self, last_id: int) -> bool:
+        """Forgets the oldest answer, up to a number; tells whether there was one to forget."""
         records = self._records
-        while records:
-            number = next(iter(records))
-            if number > request_id or not self._drop(number):
-                return
-
-    def _drop_oldest(self) -> bool:
-        """Forgets the oldest answer; tells whether there was one to forget."""
-        oldest = next(iter(self._records), None)
-        return oldest is not None and self._drop(oldest)
-
-    def _drop(self, number: int) -> bool:
-        """Forgets the answer to a number; tells whether there was one."""
-        record = self._records[number]
-        if not record.answered:
-            return False
-        del self._records[number]
-        self._kept -= 1
-        self.kept_bytes -= len(record.content)
-        return True
+        for number, record in records.items():
+            if number > last_id or not record.answered:
+                return False
+            del records[number]
+            self._kept -= 1
+            self.kept_bytes -= len(record.content)
+            return True
+        return False
 
     def _shrink(self) -> None:
         """Drops the oldest answers until the rest is small enough."""

@@ -138,7 +138,9 @@ class Session:
             self._begun = True
             if operation.kind is not Kind.CLOSE:
                 self._turns.add_opening()
-        refused, witness = verdicts.on_arrival(operation), None
+        refused = witness = None
+        if operation.timeout_s is not None:
+            refused = verdicts.on_arrival(operation)
         if refused is None and operation.kind in self._doubtful:
             refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
         if self.watch is not None and operation.kind is Kind.CALL_TOOL:
@@ -268,7 +270,9 @@ class Session:
             self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
-            self._use(pending, operation, self._performed)
+            task = self._housing.run(operation, self._performed)
+            if task is not None:
+                self._await(task, pending, operation, self._performed)
 
     def _start_special(self, pending: Pending, kind: Kind) -> None:
         match kind:
@@ -286,11 +290,20 @@ class Session:
         self._housing.build(partial(self._settled, pending))
 
     def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
-        """Has an operation use the environment, for what runs, which `done` goes on with."""
+        """Has an operation of the engine's own use the environment; `done` goes on."""
         task = self._housing.run(operation, done)
         if task is not None:
-            pending.task = task
-            task.add_done_callback(partial(self._task_done, operation, done))
+            self._await(task, pending, operation, done)
+
+    def _await(
+        self,
+        task: asyncio.Task[Outcome | BaseException],
+        pending: Pending,
+        operation: Operation,
+        done: Done,
+    ) -> None:
+        pending.task = task
+        task.add_done_callback(partial(self._task_done, operation, done))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -312,7 +325,7 @@ class Session:
         turns = self._turns
         pending = turns.running
         assert pending is not None  # until `rest`
-        if pending.is_timed:
+        if pending.deadline is not None or pending.respite is not None:
             pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from openenv_grpc.errors import (
@@ -65,37 +66,37 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
+    items: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
-        return _lift_items(value, value.items(), pointer, apart)
-    if isinstance(value, _LISTS):
+        items = value.items()
+    elif isinstance(value, _LISTS):
         if _SCALARS.issuperset(map(type, value)):
             return value
-        return _lift_items(value, enumerate(value), pointer, apart)
-    if isinstance(value, _BYTES) or tensors.is_array(value):
+        items = enumerate(value)
+    elif isinstance(value, _BYTES) or tensors.is_array(value):
         apart.append((pointer, value))
         return None
-    return value
+    else:
+        return value
+    lifted = value
+    for key, item in items:
+        kind = type(item)
+        if kind in _SCALARS or (kind is dict and not item) or _is_flat(item):
+            continue  # before its pointer is made, which costs more than all the rest
+        changed = _lift(item, f"{pointer}/{_part(key)}", apart)
+        if changed is item:
+            continue
+        if lifted is value:
+            lifted = dict(value) if isinstance(value, dict) else list(value)
+        lifted[key] = changed
+    return lifted
 
 
 def _is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
-        return not value or _SCALARS.issuperset(map(type, value.values()))
+        return _SCALARS.issuperset(map(type, value.values()))
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
-
-
-def _lift_items(container: Any, items: Any, pointer: str, apart: Apart) -> Any:
-    lifted = container
-    for key, value in items:
-        if type(value) in _SCALARS or _is_flat(value):
-            continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}/{_part(key)}", apart)
-        if changed is value:
-            continue
-        if lifted is container:
-            lifted = dict(container) if isinstance(container, dict) else list(container)
-        lifted[key] = changed
-    return lifted
 
 
 def _part(key: object) -> str:
