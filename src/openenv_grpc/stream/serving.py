@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.metadata
+import time
 from functools import partial
 
 from openenv_grpc import tracing
@@ -48,6 +49,9 @@ FEATURES = (
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
+
+TURN_S = 0.005
+"""How long that may take, with what inline environments do meanwhile."""
 
 OPENING_ID = 1
 """The number of a session's first operation."""
@@ -178,9 +182,11 @@ class _ServerStream:
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
+        turn_ends = time.monotonic() + TURN_S
         for index, operation in enumerate(request.operations, start=1):
-            if index % OPERATIONS_AT_ONCE == 0:
+            if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
                 await asyncio.sleep(0)
+                turn_ends = time.monotonic() + TURN_S
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
             if operation.HasField("shared_block"):
