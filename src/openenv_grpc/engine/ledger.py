@@ -119,7 +119,7 @@ class Ledger:
         record.error = reply.error and bare(reply.error)
         self._kept += 1
         self.kept_bytes += len(reply.content)
-        while self._kept > self._max_records and self._drop_oldest(self.last_id):
+        while self._kept > self._max_records and self._drop_oldest():
             pass
         if self.kept_bytes > self._max_bytes:
             self._shrink()
@@ -138,20 +138,21 @@ class Ledger:
 
     def acknowledge(self, request_id: int) -> None:
         """Forgets the answers up to a number."""
-        while self._drop_oldest(request_id):
-            pass
-
-    def _drop_oldest(self, last_id: int) -> bool:
-        """Forgets the oldest answer, up to a number; tells whether there was one to forget."""
         records = self._records
-        for number, record in records.items():
-            if number > last_id or not record.answered:
-                return False
+        while records:
+            number = next(iter(records))
+            record = records[number]
+            if number > request_id or not record.answered:
+                return
             del records[number]
             self._kept -= 1
             self.kept_bytes -= len(record.content)
-            return True
-        return False
+
+    def _drop_oldest(self) -> bool:
+        """Forgets the oldest answer; tells whether there was one to forget."""
+        kept = self._kept
+        self.acknowledge(next(iter(self._records)))
+        return self._kept < kept
 
     def _shrink(self) -> None:
         """Drops the oldest answers until the rest is small enough."""

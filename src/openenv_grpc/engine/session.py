@@ -87,6 +87,7 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
+        self.acknowledge = self._turns.ledger.acknowledge
         self._housing = home.house(self)
         self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
@@ -168,10 +169,6 @@ class Session:
         """Cancels an operation that has no reply yet, numbered or not."""
         effect = self._cancel(lambda other: other is operation)
         return self._turns.withdraw(operation) if effect is CancelEffect.NOT_FOUND else effect
-
-    def acknowledge(self, request_id: int) -> None:
-        """Forgets the replies up to a number."""
-        self._turns.ledger.acknowledge(request_id)
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tells a follower of what is asked from now on; returns what ends that."""

@@ -258,7 +258,8 @@ class _ServerStream:
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         if opening is not None:
-            self._expect(held)
+            held.pending += 1
+            self._pending += 1
         try:
             held.port = self._attachment.open(
                 environment,
@@ -291,9 +292,10 @@ class _ServerStream:
         submitted, deliver = read_operation(operation, arm), held.deliver
         if self._traced:
             submitted.trace = operation.traceparent
-        if self._unasked.reports:
+        if self._unasked.reported:
             deliver = self._unasked.heard(held.prefix, submitted, deliver)
-        self._expect(held)
+        held.pending += 1
+        self._pending += 1
         port.submit(submitted, deliver)
 
     def _started(self, number: int) -> Held:
@@ -333,11 +335,6 @@ class _ServerStream:
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
-    def _expect(self, held: Held) -> None:
-        """Expects an outcome."""
-        self._pending += 1
-        held.pending += 1
-
     def _settle(self, held: Held, count: int) -> None:
         """Expects no more outcomes, of as many operations."""
         held.pending -= count
@@ -354,7 +351,10 @@ class _ServerStream:
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is _CLOSE:
             self._drop(held)
-        self._settle(held, 1)
+        held.pending -= 1
+        self._pending -= 1
+        if self._ended:
+            self._close_if_done()
 
     def _drop(self, held: Held) -> None:
         self._sessions.pop(held.number, None)
