@@ -189,8 +189,7 @@ class _Kind:
 
     def write(self, value: Any, info: Any) -> Any:
         """Leaves an array as it is, unless JSON is asked for."""
-        asked = info.mode == "json" or (info.context or {}).get("arrays") == "json"
-        if not asked or value is None:
+        if value is None or not (info.mode == "json" or _asks_for_json(info.context)):
             return value
         import numpy
 
@@ -237,6 +236,10 @@ class _Kind:
         return {"type": "integer", "minimum": bounds[0], "maximum": bounds[1]}
 
 
+def _asks_for_json(context: Mapping[str, Any] | None) -> bool:
+    return context is not None and context.get("arrays") == "json"
+
+
 def _of_foreign(value: Any) -> NDArray[Any]:
     """Makes an array of a tensor, an image, or whatever numpy knows as one."""
     import numpy
@@ -260,7 +263,7 @@ def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
     import numpy
 
-    array = numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
+    array: NDArray[Any] = numpy.ndarray(shape, numpy_dtype(dtype, little=True), data)
     if not array.flags.aligned:
         array = array.copy()
         array.flags.writeable = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,7 @@ def _is_flat(value: object) -> bool:
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
+@functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
 def _part(key: object) -> str:
     """Writes a key or index as part of a JSON pointer."""
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):

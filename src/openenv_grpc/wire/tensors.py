@@ -99,26 +99,10 @@ def decode_tensor(
         MissingDependencyError: it is an array, and numpy is not installed.
     """
     data: bytes | memoryview = message.data if apart is None else apart
-    shape = list(message.shape)
-    if message.data_type == RAW:
-        if shape != [len(data)]:
-            raise InvalidRequestError(
-                f"a raw tensor of {len(data)} bytes has the shape [{len(data)}], not {shape}"
-            )
+    shape = tuple(message.shape)
+    name = _checked(message.data_type, shape, len(data))
+    if not name:
         return bytes(data)  # which copies none that are bytes already
-    name = _NAMES.get(message.data_type)
-    if name is None:
-        raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
-    size_bytes = arrays.size_of(shape, name)
-    if size_bytes is None:
-        raise InvalidRequestError(
-            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
-            f"product numpy can hold, unlike {shape}"
-        )
-    if size_bytes != len(data):
-        raise InvalidRequestError(
-            f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
-        )
     if name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
     try:
@@ -127,3 +111,35 @@ def decode_tensor(
         raise MissingDependencyError(
             "arrays need numpy: pip install 'openenv-grpc[numpy]'"
         ) from error
+
+
+@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
+def _checked(
+    data_type: tensor_pb2.DataType.ValueType, shape: tuple[int, ...], found_bytes: int
+) -> str:
+    """Names a tensor's element type; empty for raw bytes.
+
+    Raises:
+        InvalidRequestError: type, shape and number of bytes do not fit together.
+    """
+    told = list(shape)
+    if data_type == RAW:
+        if told != [found_bytes]:
+            raise InvalidRequestError(
+                f"a raw tensor of {found_bytes} bytes has the shape [{found_bytes}], not {told}"
+            )
+        return ""
+    name = _NAMES.get(data_type)
+    if name is None:
+        raise InvalidRequestError(f"tensor of unknown data type {data_type}")
+    size_bytes = arrays.size_of(shape, name)
+    if size_bytes is None:
+        raise InvalidRequestError(
+            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
+            f"product numpy can hold, unlike {told}"
+        )
+    if size_bytes != found_bytes:
+        raise InvalidRequestError(
+            f"a tensor of {name} and shape {told} has {size_bytes} bytes, not {found_bytes}"
+        )
+    return name
