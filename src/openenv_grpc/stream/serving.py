@@ -169,7 +169,7 @@ class _ServerStream:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
         turn_ends = time.monotonic() + TURN_S
-        for index, operation in enumerate(request.operations, start=1):
+        for index, operation in enumerate(request.operations[:], start=1):
             if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
                 await asyncio.sleep(0)
                 turn_ends = time.monotonic() + TURN_S

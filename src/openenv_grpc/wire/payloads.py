@@ -117,7 +117,7 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
     value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments):
+    for place, attachment in enumerate(message.attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
         value = _insert(value, attachment, apart)
     return value

@@ -99,7 +99,7 @@ def decode_tensor(
         MissingDependencyError: it is an array, and numpy is not installed.
     """
     data: bytes | memoryview = message.data if apart is None else apart
-    shape = tuple(message.shape)
+    shape = tuple(message.shape[:])  # as a list, which is gone through sooner
     name = _checked(message.data_type, shape, len(data))
     if not name:
         return bytes(data)  # which copies none that are bytes already
