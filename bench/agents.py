@@ -131,8 +131,8 @@ class ToolServiceAgent:
 
     async def connect(self) -> Self:
         self._channel = grpc.aio.insecure_channel(self._address)
-        self._tools = tool_pb2_grpc.ToolServiceStub(self._channel)  # type: ignore[no-untyped-call]
-        episodes: Any = episode_pb2_grpc.EpisodeServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._tools = tool_pb2_grpc.ToolServiceStub(self._channel)
+        episodes: Any = episode_pb2_grpc.EpisodeServiceStub(self._channel)
         self._session_id = (await episodes.Open(episode_pb2.OpenRequest())).session_id
         return self
 

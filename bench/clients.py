@@ -78,7 +78,7 @@ def gymnasium() -> tuple[Any, LoopFactory]:
     return ArrayEnvironment, None
 
 
-CLIENTS = {
+CLIENTS: dict[str, Callable[[], tuple[Any, LoopFactory]]] = {
     "agent_frame": functools.partial(agent, "FrameAgent"),
     "agent_legacy": functools.partial(agent, "LegacyAgent"),
     "agent_modern": functools.partial(agent, "ModernAgent"),

@@ -185,6 +185,7 @@ class ActionReader:
         self._declared = (*(by_type or {}).values(),) if declared else ()
         self._adapter: TypeAdapter[Any] = TypeAdapter(action_type)
         self._by_type = {name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()}
+        self._validate_json = self._adapter.validator.validate_json  # without a call in between
 
     def from_json(self, text: str | bytes) -> Any:
         """Reads an action from JSON text.
@@ -196,7 +197,7 @@ class ActionReader:
         if self._by_type:
             return self.from_value(parse_json(text, what="action"))
         try:
-            return self._adapter.validate_json(text)
+            return self._validate_json(text)
         except ValidationError as error:
             if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
                 raise InvalidRequestError(f"the action is not valid JSON: {error}") from error

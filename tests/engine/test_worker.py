@@ -5,7 +5,8 @@ import threading
 import weakref
 from typing import Any
 
-from openenv_grpc.engine.worker import Completions, InlineWorker, ThreadWorker
+from openenv_grpc.engine.inline import InlineWorker
+from openenv_grpc.engine.worker import Completions, ThreadWorker
 
 
 async def test_calls_run_in_order_on_one_thread_and_results_come_back_to_the_loop() -> None:
@@ -50,7 +51,7 @@ async def test_whatever_a_call_raises_is_its_result_and_the_thread_goes_on() -> 
         def fail(error: BaseException) -> None:
             raise error
 
-        for each in (worker, InlineWorker()):
+        for each in (worker, InlineWorker("test")):
             done = loop.create_future()
             each.run(fail, error, lambda _, result, done=done: done.set_result(result))
             async with asyncio.timeout(5):

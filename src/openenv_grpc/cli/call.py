@@ -11,10 +11,11 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.credentials import CredentialOptions
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 from openenv_grpc.client import GenericEnvClient, MCPToolClient
+from openenv_grpc.client.credentials import Credentials
 from openenv_grpc.client.time_limits import MESSAGE_TIMEOUT_S
 from openenv_grpc.errors import ConfigurationError, InvalidRequestError, ModeForbidsError
 from openenv_grpc.serialization import parse_json_object

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.protection import read_tokens
 
-
-class Credentials(TypedDict):
-    """What clients take of it."""
-
-    token: str | None
-    tls_ca: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
+if TYPE_CHECKING:
+    from openenv_grpc.client.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +58,9 @@ class CredentialOptions:
             if token is not None:
                 raise ConfigurationError("give --token or --token-file, not both")
             token = read_tokens(self.token_file)[0]
-        return Credentials(
-            token=token, tls_ca=self.tls_ca, tls_cert=self.tls_cert, tls_key=self.tls_key
-        )
+        return {
+            "token": token,
+            "tls_ca": self.tls_ca,
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+        }

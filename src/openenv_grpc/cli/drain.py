@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.credentials import CredentialOptions
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show
 from openenv_grpc.cli.sessions import GrpcUrl
 from openenv_grpc.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from openenv_grpc.client.credentials import Credentials
 
 
 @with_groups

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from openenv_grpc.cli.credentials import CredentialOptions, Credentials
+from openenv_grpc.cli.credentials import CredentialOptions
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.output import show, table
 from openenv_grpc.crew import worker_of
 
 if TYPE_CHECKING:
     from openenv_grpc.client.administration import LiveSession
+    from openenv_grpc.client.credentials import Credentials
 
 GrpcUrl = Annotated[
     str, typer.Argument(metavar="URL", help="grpc://HOST:PORT, grpcs://HOST:PORT or unix:PATH.")

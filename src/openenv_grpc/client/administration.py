@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import grpc.aio
 
-from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
+from openenv_grpc.client.credentials import Credentials, FilePath, request_headers, tls_files
 from openenv_grpc.client.grpc_transport import open_channel
 from openenv_grpc.client.rpc_errors import error_of
 from openenv_grpc.client.transport import ConnectionOptions
@@ -123,27 +124,14 @@ async def administer(
 
 
 async def worker_urls(
-    base_url: str,
-    *,
-    timeout_s: float = 10.0,
-    token: str | None = None,
-    tls_ca: FilePath | None = None,
-    tls_cert: FilePath | None = None,
-    tls_key: FilePath | None = None,
+    base_url: str, *, timeout_s: float = 10.0, **credentials: Unpack[Credentials]
 ) -> list[str]:
     """Lists where the worker processes of a server are, by their numbers.
 
     Where it has one, or the others cannot be found, it is `base_url` alone. Raises what
     `administer` raises.
     """
-    async with administer(
-        base_url,
-        timeout_s=timeout_s,
-        token=token,
-        tls_ca=tls_ca,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-    ) as server:
+    async with administer(base_url, timeout_s=timeout_s, **credentials) as server:
         crew = await server.crew()
     targets = () if crew is None else worker_targets(parse_url(base_url), crew)
     return [write_url(target) for target in targets] or [base_url]

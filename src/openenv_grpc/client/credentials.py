@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 import grpc
 
@@ -19,6 +20,15 @@ FilePath = str | os.PathLike[str]
 Headers = tuple[tuple[str, str], ...]
 
 _HEADER_NAME = re.compile("[0-9A-Za-z_.-]+")
+
+
+class Credentials(TypedDict, total=False):
+    """What calls take that ask a server by some right."""
+
+    token: str | None
+    tls_ca: FilePath | None
+    tls_cert: FilePath | None
+    tls_key: FilePath | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
 
 from openenv_grpc.client import spreading
-from openenv_grpc.client.credentials import FilePath
+from openenv_grpc.client.credentials import Credentials
 from openenv_grpc.client.generic_client import GenericEnvClient
 from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import RemoteSession
 
 
-class ConnectionArguments(TypedDict, total=False):
+class ConnectionArguments(Credentials, total=False):
     """What `EnvClient` takes beside its URL."""
 
     connect_timeout_s: float
@@ -27,10 +26,6 @@ class ConnectionArguments(TypedDict, total=False):
     queue_timeout_s: float
     snapshot_id: str
     shared_memory: bool | None
-    token: str | None
-    tls_ca: FilePath | None
-    tls_cert: FilePath | None
-    tls_key: FilePath | None
 
 
 class VectorSessions(GenericEnvClient):

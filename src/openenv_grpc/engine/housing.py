@@ -10,11 +10,12 @@ from typing import Any, Protocol
 from openenv_grpc.engine import adapt
 from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.held import HeldContext
+from openenv_grpc.engine.inline import inline_worker
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.traced import make_performer
-from openenv_grpc.engine.worker import Done, InlineWorker, Worker
+from openenv_grpc.engine.worker import Done, Worker
 from openenv_grpc.events import in_session, log_event
 from openenv_grpc.operations import Operation
 from openenv_grpc.tracing import Tracing
@@ -23,8 +24,6 @@ logger = logging.getLogger(__name__)
 
 Settled = Callable[[BaseException | None], None]
 """Called once the environment stands, or with what kept it from standing."""
-
-_INLINE = InlineWorker()
 
 
 class WorkerSource(Protocol):
@@ -184,7 +183,8 @@ class Housing:
             if performer.instance.awaits(operation):
                 return asyncio.get_running_loop().create_task(awaited(performer, operation))
             if performer.instance.is_at_hand(operation.kind):
-                _INLINE.run(performer.perform, operation, done)
+                worker = inline_worker(self._registered.spec.name)
+                worker.run(performer.perform, operation, done)
                 return None
         (self._worker or self._taken()).run(performer.perform, operation, done)
         return None

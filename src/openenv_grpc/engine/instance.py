@@ -60,6 +60,7 @@ class Instance:
             if kind is Kind.TASKS or self.awaits_kind(kind) or self.is_at_hand(kind)
         )
         """Kinds of which no operation, or not every one, blocks; see `awaits`, `is_at_hand`."""
+        self._requires_reset = self.shape.requires_reset
         self._find_step = attrgetter(self.shape.step.name)  # which may be the instance's own
         self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
             Kind.STEP: self._prepare_step,
@@ -126,12 +127,12 @@ class Instance:
 
     def _prepare_step(self, operation: Operation) -> Prepared:
         read = operation.codec.read_step(operation, self.spec)
-        if self.shape.requires_reset:
+        if self._requires_reset:
             self.check_episode()
-        keywords = read.keywords
-        if keywords:
-            keywords = self._accepted(self.shape.step, keywords, strict=read.strict)
-        return self._step(operation, read.action, keywords), self.stepped
+        if read.keywords or operation.timeout_s is not None:
+            keywords = self._accepted(self.shape.step, read.keywords or {}, strict=read.strict)
+            return self._timed_step(operation, read.action, keywords), self.stepped
+        return partial(self._find_step(self.environment), read.action), self.stepped
 
     @property
     def awaits_step(self) -> bool:
@@ -140,15 +141,14 @@ class Instance:
 
     def step_call(self, operation: Operation, action: Any) -> Callable[[], Any]:
         """See `Episodes`."""
-        return self._step(operation, action, None)
+        return self._timed_step(operation, action, {})
 
-    def _step(
-        self, operation: Operation, action: Any, keywords: dict[str, JsonValue] | None
+    def _timed_step(
+        self, operation: Operation, action: Any, keywords: dict[str, JsonValue]
     ) -> Callable[[], Any]:
-        step = self._find_step(self.environment)
         if operation.timeout_s is not None and self.shape.step.accepts("timeout_s"):
-            keywords = {"timeout_s": operation.timeout_s, **(keywords or {})}
-        return partial(step, action, **keywords) if keywords else partial(step, action)
+            keywords.setdefault("timeout_s", operation.timeout_s)
+        return partial(self._find_step(self.environment), action, **keywords)
 
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
@@ -206,7 +206,7 @@ class Instance:
 
     def check_episode(self) -> None:
         """See `Episodes`."""
-        if not self.shape.requires_reset:
+        if not self._requires_reset:
             return
         if not self.books.started:
             raise EpisodeNotStartedError("no episode has been started; reset first")

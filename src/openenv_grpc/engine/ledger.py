@@ -141,23 +141,18 @@ class Ledger:
         records = self._records
         while records:
             number = next(iter(records))
-            if number > request_id or not self._drop(number):
+            record = records[number]
+            if number > request_id or not record.answered:
                 return
+            del records[number]
+            self._kept -= 1
+            self.kept_bytes -= len(record.content)
 
     def _drop_oldest(self) -> bool:
         """Forgets the oldest answer; tells whether there was one to forget."""
-        oldest = next(iter(self._records), None)
-        return oldest is not None and self._drop(oldest)
-
-    def _drop(self, number: int) -> bool:
-        """Forgets the answer to a number; tells whether there was one."""
-        record = self._records[number]
-        if not record.answered:
-            return False
-        del self._records[number]
-        self._kept -= 1
-        self.kept_bytes -= len(record.content)
-        return True
+        kept = self._kept
+        self.acknowledge(next(iter(self._records)))
+        return self._kept < kept
 
     def _shrink(self) -> None:
         """Drops the oldest answers until the rest is small enough."""

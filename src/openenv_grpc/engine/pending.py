@@ -47,11 +47,6 @@ class Pending:
         number = 0 if self.operation is None else self.operation.request_id or 0
         return UnderWay(number, now - self.arrived_at)
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether anything happens to it after some time."""
-        return self.deadline is not None or self.respite is not None
-
     def stop_deadline(self) -> None:
         """Forgets the deadline."""
         if self.deadline is not None:

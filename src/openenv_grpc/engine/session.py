@@ -87,6 +87,7 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
+        self.acknowledge = self._turns.ledger.acknowledge
         self._housing = home.house(self)
         self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
@@ -138,7 +139,9 @@ class Session:
             self._begun = True
             if operation.kind is not Kind.CLOSE:
                 self._turns.add_opening()
-        refused, witness = verdicts.on_arrival(operation), None
+        refused = witness = None
+        if operation.timeout_s is not None:
+            refused = verdicts.on_arrival(operation)
         if refused is None and operation.kind in self._doubtful:
             refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
         if self.watch is not None and operation.kind is Kind.CALL_TOOL:
@@ -166,10 +169,6 @@ class Session:
         """Cancels an operation that has no reply yet, numbered or not."""
         effect = self._cancel(lambda other: other is operation)
         return self._turns.withdraw(operation) if effect is CancelEffect.NOT_FOUND else effect
-
-    def acknowledge(self, request_id: int) -> None:
-        """Forgets the replies up to a number."""
-        self._turns.ledger.acknowledge(request_id)
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tells a follower of what is asked from now on; returns what ends that."""
@@ -268,7 +267,9 @@ class Session:
             self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
-            self._use(pending, operation, self._performed)
+            task = self._housing.run(operation, self._performed)
+            if task is not None:
+                self._await(task, pending, operation, self._performed)
 
     def _start_special(self, pending: Pending, kind: Kind) -> None:
         match kind:
@@ -286,11 +287,20 @@ class Session:
         self._housing.build(partial(self._settled, pending))
 
     def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
-        """Has an operation use the environment, for what runs, which `done` goes on with."""
+        """Has an operation of the engine's own use the environment; `done` goes on."""
         task = self._housing.run(operation, done)
         if task is not None:
-            pending.task = task
-            task.add_done_callback(partial(self._task_done, operation, done))
+            self._await(task, pending, operation, done)
+
+    def _await(
+        self,
+        task: asyncio.Task[Outcome | BaseException],
+        pending: Pending,
+        operation: Operation,
+        done: Done,
+    ) -> None:
+        pending.task = task
+        task.add_done_callback(partial(self._task_done, operation, done))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -312,7 +322,7 @@ class Session:
         turns = self._turns
         pending = turns.running
         assert pending is not None  # until `rest`
-        if pending.is_timed:
+        if pending.deadline is not None or pending.respite is not None:
             pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from openenv_grpc.engine.inline import inline_worker
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.engine.worker import Completions, InlineWorker, ThreadWorker, Worker
+from openenv_grpc.engine.worker import Completions, ThreadWorker, Worker
 
 JOIN_S = 1.0
 """How long the end of a thread that has nothing left to do is waited for, at most."""
-
-_INLINE = InlineWorker()
 
 
 class SharedThread:
@@ -46,7 +45,7 @@ class Threads:
             place = self._single.setdefault(registered.spec.name, SharedThread())
             return self._at(place, name=f"openenv {registered.spec.name}", kept=True)
         if registered.spec.isolation == "inline":
-            return _INLINE
+            return inline_worker(registered.spec.name)
         if registered.spec.isolation == "shared" and shared is not None:
             return self._at(shared, name=name, kept=False)
         return ThreadWorker(self._completions, name=name)

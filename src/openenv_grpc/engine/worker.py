@@ -110,20 +110,3 @@ class ThreadWorker:
         except BaseException as error:  # foreign code may even raise SystemExit
             result = error
         self._completions.put(done, argument, result)
-
-
-class InlineWorker:
-    """Runs calls at once, on the event loop: for environments that never block."""
-
-    ended = True
-
-    def run(self, call: Call, argument: Any, done: Done) -> None:
-        """Runs a call and then `done`."""
-        try:
-            result = call(argument)
-        except BaseException as error:  # foreign code may even raise SystemExit
-            result = error
-        done(argument, result)
-
-    def stop(self) -> None:
-        """Does nothing: there is no thread."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib.metadata
-from collections.abc import Callable
+import time
 from functools import partial
 
 from openenv_grpc import tracing
@@ -17,7 +15,7 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     UnavailableError,
 )
-from openenv_grpc.operations import Deliver, Kind, Operation, Reply
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import (
     Attachment,
     QueuePlace,
@@ -27,6 +25,8 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
+from openenv_grpc.stream.held import Held, prefix_of
+from openenv_grpc.stream.hello import hello_of
 from openenv_grpc.stream.incoming import SUBMITTED, parse_request, read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
@@ -39,18 +39,15 @@ from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire.crew import fill_workers
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
-from openenv_grpc.wire.varints import varint
-
-FEATURES = (
-    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
-)  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
 
 _CLOSE = Kind.CLOSE
+
+TURN_S = 0.005
+"""How long that may take, with what inline environments do meanwhile."""
 
 OPENING_ID = 1
 """The number of a session's first operation."""
@@ -90,17 +87,6 @@ async def serve_stream(
             stopping.remove_done_callback(stream.stop)
 
 
-class _Held:
-    """A session on this stream."""
-
-    def __init__(self, number: int, deliver: Callable[[_Held, Reply], None]) -> None:
-        self.number = number
-        self.prefix = prefix_of(number)
-        self.port: SessionPort | None = None
-        self.pending = 0  # operations without an outcome
-        self.deliver: Deliver = partial(deliver, self)
-
-
 class _ServerStream:
     def __init__(
         self, host: SessionHost, attachment: Attachment, limits: StreamLimits, access: Access
@@ -110,7 +96,7 @@ class _ServerStream:
         self._attachment = attachment
         self._limits = limits
         self._outbox = Outbox()
-        self._sessions: dict[int, _Held] = {}
+        self._sessions: dict[int, Held] = {}
         self._traced = tracing.configured() is not None
         self._used: set[int] = set()  # numbers are never used again
         self._pending = 0  # operations without an outcome, of all sessions
@@ -182,9 +168,11 @@ class _ServerStream:
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
-        for index, operation in enumerate(request.operations, start=1):
-            if index % OPERATIONS_AT_ONCE == 0:
+        turn_ends = time.monotonic() + TURN_S
+        for index, operation in enumerate(request.operations[:], start=1):
+            if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
                 await asyncio.sleep(0)
+                turn_ends = time.monotonic() + TURN_S
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
             arm = operation.WhichOneof("kind")
@@ -212,19 +200,10 @@ class _ServerStream:
         if DRAINING in client.features:
             self._unasked.tell_draining()
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
-        response = session_pb2.ConnectResponse()
-        hello = response.server
-        hello.name = "openenv-grpc"
-        hello.version = _version()
-        hello.max_receive_size_bytes = self._limits.max_receive_bytes
-        hello.features.extend(FEATURES)
-        hello.environments.extend(self._host.environments)
-        hello.max_operations_per_session = self._limits.max_operations_per_session
-        fill_workers(hello.workers, self._host.crew)
+        newly = None
         if self._sharing is None:
-            self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
-            hello.shares_memory = self._sharing is not None
-        self._outbox.put(response.SerializeToString())
+            newly = self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
+        self._outbox.put(hello_of(self._host, self._limits, shares_memory=newly is not None))
 
     def _operate(self, operation: session_pb2.Operation, arm: str | None) -> None:
         if operation.session < 0:
@@ -260,15 +239,15 @@ class _ServerStream:
             reports = operation.open.reports
             self._unasked.follow(held.prefix, held.port, reports=reports)
 
-    def _new(self, operation: session_pb2.Operation) -> _Held:
+    def _new(self, operation: session_pb2.Operation) -> Held:
         number = operation.session
         if number in self._used:
             raise InvalidRequestError(f"session {number} was opened before; choose another number")
-        return _Held(number, self._deliver)
+        return Held(number, self._deliver)
 
     def _start(
         self,
-        held: _Held,
+        held: Held,
         environment: str,
         wait: Wait,
         opening: Operation | None = None,
@@ -279,7 +258,8 @@ class _ServerStream:
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
         if opening is not None:
-            self._expect(held)
+            held.pending += 1
+            self._pending += 1
         try:
             held.port = self._attachment.open(
                 environment,
@@ -297,7 +277,7 @@ class _ServerStream:
             raise
         self._hold(held)
 
-    def _hold(self, held: _Held) -> None:
+    def _hold(self, held: Held) -> None:
         self._used.add(held.number)
         self._sessions[held.number] = held
 
@@ -312,12 +292,13 @@ class _ServerStream:
         submitted, deliver = read_operation(operation, arm), held.deliver
         if self._traced:
             submitted.trace = operation.traceparent
-        if self._unasked.reports:
+        if self._unasked.reported:
             deliver = self._unasked.heard(held.prefix, submitted, deliver)
-        self._expect(held)
+        held.pending += 1
+        self._pending += 1
         port.submit(submitted, deliver)
 
-    def _started(self, number: int) -> _Held:
+    def _started(self, number: int) -> Held:
         """Opens the session that needs no `open`, for its first operation."""
         if number < 0:
             raise InvalidRequestError("a session's number is at least 0")
@@ -326,7 +307,7 @@ class _ServerStream:
                 f"session {number} is not open on this stream, or has ended; open one under a "
                 "number of its own"
             )
-        held = _Held(0, self._deliver)
+        held = Held(0, self._deliver)
         self._start(held, "", Wait())
         return held
 
@@ -354,19 +335,14 @@ class _ServerStream:
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
-    def _expect(self, held: _Held) -> None:
-        """Expects an outcome."""
-        self._pending += 1
-        held.pending += 1
-
-    def _settle(self, held: _Held, count: int) -> None:
+    def _settle(self, held: Held, count: int) -> None:
         """Expects no more outcomes, of as many operations."""
         held.pending -= count
         self._pending -= count
         if self._ended:
             self._close_if_done()
 
-    def _deliver(self, held: _Held, reply: Reply) -> None:
+    def _deliver(self, held: Held, reply: Reply) -> None:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
             content = too_large(reply, self._outcome_limit)
@@ -375,17 +351,20 @@ class _ServerStream:
         self._outbox.put(frame(content, held.prefix))
         if error.session_lost if error is not None else reply.operation.kind is _CLOSE:
             self._drop(held)
-        self._settle(held, 1)
+        held.pending -= 1
+        self._pending -= 1
+        if self._ended:
+            self._close_if_done()
 
-    def _drop(self, held: _Held) -> None:
+    def _drop(self, held: Held) -> None:
         self._sessions.pop(held.number, None)
         self._unasked.forget(held.prefix)
 
-    def _tell_place(self, held: _Held, place: QueuePlace) -> None:
+    def _tell_place(self, held: Held, place: QueuePlace) -> None:
         outcome = queue_progress(place, request_id=OPENING_ID)
         self._outbox.put(frame(outcome, held.prefix))
 
-    def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
+    def _lost(self, held: Held, session: SessionPort, error: OpenEnvError) -> None:
         self._unasked.lost(held.prefix, error)
         if error.session_lost:
             self._drop(held)
@@ -407,17 +386,7 @@ class _ServerStream:
         self._outbox.put(frame(content, prefix_of(operation.session)))
 
 
-def prefix_of(number: int) -> bytes:
-    """Writes a session's number, as a field of its outcomes."""
-    return b"\x08" + varint(number) if number else b""
-
-
 def first_of(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:
     """Returns the first error of a group."""
     first = failures.exceptions[0]
     return first_of(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-@functools.cache
-def _version() -> str:
-    return importlib.metadata.version("openenv-grpc")

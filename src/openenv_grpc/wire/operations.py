@@ -38,9 +38,11 @@ from openenv_grpc.wire.varints import varint
 MAX_EPISODE_ID = 255
 
 # Tags of an `Outcome`'s fields.
-_REQUEST_ID = b"\x10"  # 2
-_STEP = b"\x2a"  # 5
-_RESET_EPISODE = b"\x32"  # 6
+_REQUEST_ID_TAG = b"\x10"  # 2
+_STEP_TAG = b"\x2a"  # 5
+_RESET_EPISODE_TAG = b"\x32"  # 6
+
+_STEP = Kind.STEP  # an enumeration's members are slow to look up
 
 
 class _Verdict(Protocol):
@@ -104,7 +106,12 @@ class ConnectCodec(ProtoCodec):
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes the outcome of an operation that went well."""
         if isinstance(result, Observed):
-            return _write_observed(operation, result)
+            tag, rest = _STEP_TAG, b""
+            if operation.kind is not _STEP or result.rewards:
+                tag, rest = _rest_of(operation, result)
+            number = operation.request_id
+            before = _REQUEST_ID_TAG + varint(number) if number else b""
+            return write_observed(result, rest, before=before, tag=tag)
         outcome = session_pb2.Outcome()
         if operation.request_id:
             outcome.request_id = operation.request_id
@@ -142,18 +149,13 @@ class ConnectCodec(ProtoCodec):
         return failed_outcome(error, request_id=operation.request_id or 0)
 
 
-def _write_observed(operation: Operation, result: Observed) -> bytes:
-    arm, rest = _STEP, b""
+def _rest_of(operation: Operation, result: Observed) -> tuple[bytes, bytes]:
+    """Returns an outcome's arm, and what its message has beside the observation, reward and end."""
     if operation.kind is Kind.RESET:
-        arm = _RESET_EPISODE
-        rest = session_pb2.ResetEpisodeResult(
-            episode_id=result.episode_id or ""
-        ).SerializeToString()
-    elif result.rewards:
-        rest = session_pb2.StepResult(rewards=result.rewards).SerializeToString()
-    number = operation.request_id
-    before = _REQUEST_ID + varint(number) if number else b""
-    return write_observed(result, rest, before=before, tag=arm)
+        name = result.episode_id or ""
+        begun = session_pb2.ResetEpisodeResult(episode_id=name)
+        return _RESET_EPISODE_TAG, begun.SerializeToString()
+    return _STEP_TAG, session_pb2.StepResult(rewards=result.rewards).SerializeToString()
 
 
 def failed_outcome(

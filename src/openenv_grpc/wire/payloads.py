@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from openenv_grpc.errors import (
@@ -66,44 +67,50 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
+    items: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
-        return _lift_items(value, value.items(), pointer, apart)
-    if isinstance(value, _LISTS):
+        items = value.items()
+    elif isinstance(value, _LISTS):
         if _SCALARS.issuperset(map(type, value)):
             return value
-        return _lift_items(value, enumerate(value), pointer, apart)
-    if isinstance(value, _BYTES) or tensors.is_array(value):
+        items = enumerate(value)
+    elif isinstance(value, _BYTES) or tensors.is_array(value):
         apart.append((pointer, value))
         return None
-    return value
+    else:
+        return value
+    lifted = value
+    for key, item in items:
+        kind = type(item)
+        if kind in _SCALARS or (kind is dict and not item) or is_flat(item):
+            continue  # before its pointer is made, which costs more than all the rest
+        changed = _lift(item, f"{pointer}/{_part(key)}", apart)
+        if changed is item:
+            continue
+        if lifted is value:
+            lifted = dict(value) if isinstance(value, dict) else list(value)
+        lifted[key] = changed
+    return lifted
 
 
 def is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
-        return not value or _SCALARS.issuperset(map(type, value.values()))
+        return _SCALARS.issuperset(map(type, value.values()))
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-def _lift_items(container: Any, items: Any, pointer: str, apart: Apart) -> Any:
-    lifted = container
-    for key, value in items:
-        if type(value) in _SCALARS or is_flat(value):
-            continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}{pointer_to(key)}", apart)
-        if changed is value:
-            continue
-        if lifted is container:
-            lifted = dict(container) if isinstance(container, dict) else list(container)
-        lifted[key] = changed
-    return lifted
-
-
-def pointer_to(key: object) -> str:
-    """Returns the JSON pointer to a field or an entry."""
+@functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
+def _part(key: object) -> str:
+    """Writes a key or index as part of a JSON pointer."""
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
-    return "/" + str(key).replace("~", "~0").replace("/", "~1")
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_to(name: str) -> str:
+    """Returns the JSON pointer to a field of the whole."""
+    return f"/{_part(name)}"
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
@@ -114,11 +121,10 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(message.json or _text(message))
-    attachments = message.attachments
-    for place in range(len(attachments)):  # an iterator of protobuf's takes longer than all this
+    value = parse_json(_text(message))
+    for place, attachment in enumerate(message.attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
-        value = _insert(value, attachments[place], apart)
+        value = _insert(value, attachment, apart)
     return value
 
 
@@ -163,8 +169,8 @@ def _insert(
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
-    field = _field(pointer)
-    if field is not None and isinstance(value, dict) and value.get(field, "") is None:
+    field = pointer[1:]
+    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
@@ -177,12 +183,6 @@ def _insert(
         )
     container[int(last) if isinstance(container, list) else last] = content
     return value
-
-
-@functools.lru_cache(maxsize=1024)
-def _field(pointer: str) -> str | None:
-    """Returns the field of the whole that a pointer names, if it is no longer way."""
-    return pointer[1:] if _PLAIN.fullmatch(pointer) else None
 
 
 def _parts(pointer: str) -> list[str]:

@@ -18,8 +18,6 @@ LARGE_BYTES = 16 * 2**10
 """From which size on a look at an array's memory costs less than a copy of it."""
 RAW = tensor_pb2.DATA_TYPE_RAW
 
-_FORMS = 1024
-
 _NAMES = {
     tensor_pb2.DATA_TYPE_BOOL: "bool",
     tensor_pb2.DATA_TYPE_INT8: "int8",
@@ -101,9 +99,9 @@ def decode_tensor(
         MissingDependencyError: it is an array, and numpy is not installed.
     """
     data: bytes | memoryview = message.data if apart is None else apart
-    shape = tuple(message.shape[:])
-    name = _form(message.data_type, shape, len(data))
-    if name == "":
+    shape = tuple(message.shape[:])  # as a list, which is gone through sooner
+    name = _checked(message.data_type, shape, len(data))
+    if not name:
         return bytes(data)  # which copies none that are bytes already
     if name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
@@ -115,31 +113,33 @@ def decode_tensor(
         ) from error
 
 
-@functools.lru_cache(maxsize=_FORMS)
-def _form(data_type: tensor_pb2.DataType.ValueType, shape: tuple[int, ...], size_bytes: int) -> str:
-    """Returns the name of a tensor's elements, whose bytes are as many; empty for raw ones.
+@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
+def _checked(
+    data_type: tensor_pb2.DataType.ValueType, shape: tuple[int, ...], found_bytes: int
+) -> str:
+    """Names a tensor's element type; empty for raw bytes.
 
     Raises:
         InvalidRequestError: type, shape and number of bytes do not fit together.
     """
+    told = list(shape)
     if data_type == RAW:
-        if shape != (size_bytes,):
+        if told != [found_bytes]:
             raise InvalidRequestError(
-                f"a raw tensor of {size_bytes} bytes has the shape [{size_bytes}], "
-                f"not {list(shape)}"
+                f"a raw tensor of {found_bytes} bytes has the shape [{found_bytes}], not {told}"
             )
         return ""
     name = _NAMES.get(data_type)
     if name is None:
         raise InvalidRequestError(f"tensor of unknown data type {data_type}")
-    expected = arrays.size_of(shape, name)
-    if expected is None:
+    size_bytes = arrays.size_of(shape, name)
+    if size_bytes is None:
         raise InvalidRequestError(
             f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
-            f"product numpy can hold, unlike {list(shape)}"
+            f"product numpy can hold, unlike {told}"
         )
-    if expected != size_bytes:
+    if size_bytes != found_bytes:
         raise InvalidRequestError(
-            f"a tensor of {name} and shape {list(shape)} has {expected} bytes, not {size_bytes}"
+            f"a tensor of {name} and shape {told} has {size_bytes} bytes, not {found_bytes}"
         )
     return name
