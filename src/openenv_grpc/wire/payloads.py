@@ -28,7 +28,6 @@ Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
 _BYTES = (bytes, bytearray)
-_PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -170,7 +169,8 @@ def _insert(
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
     field = pointer[1:]
-    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+    plain = pointer[0] == "/" and "/" not in field and "~" not in field
+    if plain and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
