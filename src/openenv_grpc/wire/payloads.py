@@ -82,7 +82,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     lifted = value
     for key, item in items:
         kind = type(item)
-        if kind in _SCALARS or (kind is dict and not item) or _is_flat(item):
+        if kind in _SCALARS or (kind is dict and not item) or is_flat(item):
             continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(item, f"{pointer}/{_part(key)}", apart)
         if changed is item:
@@ -93,7 +93,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     return lifted
 
 
-def _is_flat(value: object) -> bool:
+def is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
         return _SCALARS.issuperset(map(type, value.values()))
@@ -106,6 +106,11 @@ def _part(key: object) -> str:
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
     return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_to(name: str) -> str:
+    """Returns the JSON pointer to a field of the whole."""
+    return f"/{_part(name)}"
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
