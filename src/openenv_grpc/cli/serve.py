@@ -22,6 +22,7 @@ from openenv_grpc.cli.serve_options import (
     TargetOptions,
     WorkerOptions,
 )
+from openenv_grpc.collecting import collection_put_off
 from openenv_grpc.options import ServerOptions
 from openenv_grpc.targets import load
 from openenv_grpc.workers import Served, WorkerDoors, serve_workers
@@ -80,11 +81,9 @@ def serve(
             on_ready=_announce_workers,
         )
         return
-    serving.serve(
-        *(load(name, overrides) for name in targets),
-        on_ready=_announce,
-        **options,
-    )
+    with collection_put_off():
+        definitions = [load(name, overrides) for name in targets]
+    serving.serve(*definitions, on_ready=_announce, **options)
 
 
 def _announce(server: serving.Server) -> None:
