@@ -195,14 +195,11 @@ class Instance:
     def _observe(self, observation: Any) -> Observed:
         cls: type = type(observation)
         has_reward, has_done, has_truncated = adapt.observed_fields(cls)
-        observed = Observed(
-            observation,
-            observation.reward if has_reward else None,
-            bool(observation.done) if has_done else False,
-            observation.truncated if has_truncated else False,
-        )
-        self.books.saw(done=observed.done, truncated=observed.truncated)
-        return observed
+        reward = observation.reward if has_reward else None
+        done = bool(observation.done) if has_done else False
+        truncated = observation.truncated if has_truncated else False
+        self.books.saw(done=done, truncated=truncated)
+        return Observed(observation, reward, done, truncated)
 
     def check_episode(self) -> None:
         """See `Episodes`."""
