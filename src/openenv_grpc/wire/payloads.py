@@ -120,8 +120,11 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments[:]):  # a list is gone through sooner
+    value = parse_json(message.json or _text(message))
+    attachments = message.attachments
+    if not attachments:
+        return value
+    for place, attachment in enumerate(attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
         value = _insert(value, attachment, apart)
     return value
@@ -140,16 +143,14 @@ def decode_object(
 def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
     """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
     if not message.attachments:
-        return reader.from_json(_text(message))
+        return reader.from_json(message.json or _text(message))
     return reader.from_value(decode_payload(message))
 
 
 def _text(message: payload_pb2.Payload) -> str:
-    if message.json:
-        return message.json
     match message.WhichOneof("content"):
         case "json":
-            return ""
+            return message.json
         case "typed":
             raise NotSupportedError(
                 "payloads are taken as `json`; the environment has no message type of its own"
