@@ -27,6 +27,7 @@ Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
+_CONTAINERS = (dict, list, tuple)
 _BYTES = (bytes, bytearray)
 _PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
@@ -71,7 +72,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, _LISTS):
-        if _SCALARS.issuperset(map(type, value)):
+        if _is_flat(value):
             return value
         items = enumerate(value)
     elif isinstance(value, _BYTES) or tensors.is_array(value):
@@ -82,7 +83,11 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     lifted = value
     for key, item in items:
         kind = type(item)
-        if kind in _SCALARS or (kind is dict and not item) or _is_flat(item):
+        if (
+            kind in _SCALARS
+            or (kind is dict and not item)
+            or (isinstance(item, _CONTAINERS) and _is_flat(item))
+        ):
             continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(item, f"{pointer}/{_part(key)}", apart)
         if changed is item:
@@ -93,11 +98,10 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     return lifted
 
 
-def _is_flat(value: object) -> bool:
-    """Tells whether a value is a container of nothing but scalars."""
-    if isinstance(value, dict):
-        return _SCALARS.issuperset(map(type, value.values()))
-    return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
+def _is_flat(container: Any) -> bool:
+    """Tells whether there is nothing but scalars in a container."""
+    held = container.values() if isinstance(container, dict) else container
+    return _SCALARS.issuperset(map(type, held))
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
@@ -164,8 +168,8 @@ def _insert(
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
-    field = pointer[1:]
-    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+    field = _plain_field(pointer)
+    if field is not None and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
@@ -178,6 +182,12 @@ def _insert(
         )
     container[int(last) if isinstance(container, list) else last] = content
     return value
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain_field(pointer: str) -> str | None:
+    """Returns the field of the whole that a pointer names without more ado, if it does."""
+    return pointer[1:] if _PLAIN.fullmatch(pointer) else None
 
 
 def _parts(pointer: str) -> list[str]:
