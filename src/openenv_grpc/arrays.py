@@ -116,7 +116,9 @@ class _Kind:
 
     def read(self, value: Any) -> NDArray[Any]:
         """Makes an array of whatever a field is given. Raises `PydanticCustomError`."""
-        if isinstance(value, _array_type()):
+        import numpy  # an extra
+
+        if isinstance(value, numpy.ndarray):
             array = value
         elif isinstance(value, Mapping):
             array = self._of_base64(value)
@@ -270,19 +272,13 @@ def _of_foreign(value: Any) -> NDArray[Any]:
 
 def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
-    array = _array_type()(shape, numpy_dtype(dtype, little=True), data)
+    import numpy
+
+    array: NDArray[Any] = numpy.ndarray(shape, numpy_dtype(dtype, little=True), data)
     if not array.flags.aligned:
         array = array.copy()
         array.flags.writeable = False
     return array
-
-
-@functools.cache
-def _array_type() -> type[NDArray[Any]]:
-    """Returns numpy's, which is an extra; an import in every call takes its time."""
-    import numpy
-
-    return numpy.ndarray
 
 
 @functools.cache
