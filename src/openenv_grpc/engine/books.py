@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openenv_grpc.environment import EpisodeBooks, EpisodeRandom
+from openenv_grpc.ids import random_uuid
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import JsonValue
 
@@ -32,7 +32,7 @@ class Books:
     def start(self, episode_id: str | None, seed: object) -> None:
         """Opens the page of a new episode."""
         self.episode.seed = seed if isinstance(seed, int | float | str) else None
-        self.episode.episode_id = episode_id or str(uuid.uuid4())
+        self.episode.episode_id = episode_id or random_uuid()
         self.episode.step_count = 0
         self.started = True
         self.done = self.truncated = self.under_way = False

@@ -170,8 +170,9 @@ class Housing:
             self._performer = self._made
             if self._made is not None and self._made.instance.shape.on_loop:
                 self.vacate()  # no thread for each environment that hardly needs one
-        if self._settled is not None:
-            self._settled(error)
+        settled, self._settled = self._settled, None  # which holds on to the opening operation
+        if settled is not None:
+            settled(error)
 
     # Its use
 

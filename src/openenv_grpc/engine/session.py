@@ -473,7 +473,7 @@ class Session:
         peer, cause = self.peer or None, self._cause
         self._log(self._level, "session closed", peer=peer, steps=steps, cause=cause)
         self.closed.set_result(None)
-        closing = self._closing
+        closing, self._closing = self._closing, None
         if closing is not None and closing.operation is not None and not closing.answered:
             operation = closing.operation
             content = operation.codec.write(operation, Closed(step_count=steps), self.spec)

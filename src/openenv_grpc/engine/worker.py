@@ -9,6 +9,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from openenv_grpc.engine.kept_threads import KeptThreads
+
 Call = Callable[[Any], Any]
 """What is run, with one argument."""
 Done = Callable[[Any, Any], None]
@@ -65,22 +67,24 @@ class Completions:
 
 
 class ThreadWorker:
-    """A thread that is started by its first call."""
+    """A thread that is taken by its first call."""
 
-    def __init__(self, completions: Completions, *, name: str) -> None:
+    def __init__(self, completions: Completions, threads: KeptThreads, *, name: str) -> None:
         self._completions = completions
+        self._threads = threads
         self._calls: SimpleQueue[tuple[Call, Any, Done] | None] = SimpleQueue()
         self._name = name
-        self._thread: threading.Thread | None = None
+        self._has_thread = threading.Lock()  # held from the first call until the last is done
+        self._started = False
         self._stopped = False
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
         """Has a call run after those before it; `done` follows on the event loop."""
         self._calls.put((call, argument, done))
-        if self._thread is None:
-            # A daemon, so that a call which never returns cannot keep the process alive.
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+        if not self._started:
+            self._started = True
+            self._has_thread.acquire()
+            self._threads.start(self._work, name=self._name)
 
     def stop(self) -> None:
         """Lets the thread end once it has run what it was given."""
@@ -90,19 +94,20 @@ class ThreadWorker:
 
     @property
     def ended(self) -> bool:
-        """Whether the thread is gone, or never was."""
-        return self._thread is None or not self._thread.is_alive()
+        """Whether it has given its thread back, or never took one."""
+        return not self._has_thread.locked()
 
     def join(self, timeout_s: float) -> None:
-        """Blocks until the thread is gone."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
+        """Blocks until it has given its thread back."""
+        if self._has_thread.acquire(timeout=timeout_s):
+            self._has_thread.release()
 
     def _work(self) -> None:
         take = self._calls.get
         while (item := take()) is not None:
             self._do(*item)
             del item  # else it would live until the next call
+        self._has_thread.release()
 
     def _do(self, call: Call, argument: Any, done: Done) -> None:
         try:

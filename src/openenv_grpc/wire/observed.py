@@ -8,25 +8,15 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import TYPE_CHECKING, Any
 
 from openenv_grpc.operations import Observed
 from openenv_grpc.serialization import BESIDE, model_fields
-from openenv_grpc.v1 import payload_pb2
-from openenv_grpc.wire import payloads, tensors
+from openenv_grpc.wire import payloads
+from openenv_grpc.wire.payload_bytes import attachments_of, json_head
 from openenv_grpc.wire.varints import varint
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Piece = bytes | bytearray | memoryview
-
-# Tags of fields: the number, and how what follows is written.
-_JSON = b"\x0a"  # Payload.json = 1
-_ATTACHMENTS = b"\x1a"  # Payload.attachments = 3
-_TENSOR = b"\x12"  # Attachment.tensor = 2
-_DATA = b"\x1a"  # Tensor.data = 3
-# Of `StepResult`, `ResetEpisodeResult`, `StepResponse` and `ResetResponse` alike:
+# Tags of fields: the number, and how what follows is written. Those of `StepResult`,
+# `ResetEpisodeResult`, `StepResponse` and `ResetResponse` are alike.
 _OBSERVATION = b"\x0a"  # 1
 _REWARD = 0x11  # 2
 _TERMINATED = b"\x18\x01"  # 3, true
@@ -54,9 +44,7 @@ def write_observed(
         rest = _pack_reward(_REWARD, float(result.reward)) + rest
     if not apart:
         return b"".join((before, _head(tag, len(text), 0, len(rest)), text, rest))
-    attachments: list[Piece] = []
-    for pointer, value in apart:
-        attachments += _attachment(pointer, value)
+    attachments = attachments_of(apart)
     head = _head(tag, len(text), sum(map(len, attachments)), len(rest))
     return b"".join((before, head, text, *attachments, rest))
 
@@ -64,28 +52,10 @@ def write_observed(
 @functools.lru_cache(maxsize=4096)  # lengths come again and again
 def _head(tag: bytes, text_size: int, attached_size: int, rest_size: int) -> bytes:
     """Writes tags and lengths: what stands before the JSON."""
-    text = _JSON + varint(text_size)
+    text = json_head(text_size)
     payload_size = len(text) + text_size + attached_size
     payload = _OBSERVATION + varint(payload_size) + text
     if not tag:
         return payload
     size = len(payload) - len(text) + payload_size + rest_size
     return tag + varint(size) + payload
-
-
-def _attachment(pointer: str, value: NDArray[Any] | bytes | bytearray) -> tuple[bytes, Piece]:
-    """Returns an attachment in two pieces: what stands before the elements, and those."""
-    data = tensors.bytes_of(value)
-    if isinstance(value, bytes | bytearray):
-        return _tensor_head(pointer, None, (len(value),), len(data)), data
-    return _tensor_head(pointer, value.dtype, value.shape, len(data)), data
-
-
-@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
-def _tensor_head(pointer: str, dtype: Any, shape: tuple[int, ...], size: int) -> bytes:
-    tensor = tensors.description(dtype, shape).SerializeToString()
-    if size:
-        tensor += _DATA + varint(size)
-    head = payload_pb2.Attachment(pointer=pointer).SerializeToString()
-    head += _TENSOR + varint(len(tensor) + size) + tensor
-    return _ATTACHMENTS + varint(len(head) + size) + head

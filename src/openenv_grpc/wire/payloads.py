@@ -72,7 +72,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, _LISTS):
-        if _is_flat(value):
+        if is_flat(value):
             return value
         items = enumerate(value)
     elif isinstance(value, _BYTES) or tensors.is_array(value):
@@ -86,7 +86,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
         if (
             kind in _SCALARS
             or (kind is dict and not item)
-            or (isinstance(item, _CONTAINERS) and _is_flat(item))
+            or (isinstance(item, _CONTAINERS) and is_flat(item))
         ):
             continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(item, f"{pointer}/{_part(key)}", apart)
@@ -98,10 +98,11 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     return lifted
 
 
-def _is_flat(container: Any) -> bool:
-    """Tells whether there is nothing but scalars in a container."""
-    held = container.values() if isinstance(container, dict) else container
-    return _SCALARS.issuperset(map(type, held))
+def is_flat(value: object) -> bool:
+    """Tells whether a value is a container of nothing but scalars."""
+    if isinstance(value, dict):
+        return _SCALARS.issuperset(map(type, value.values()))
+    return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
@@ -110,6 +111,11 @@ def _part(key: object) -> str:
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
     return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_to(name: str) -> str:
+    """Returns the JSON pointer to a field of the whole."""
+    return f"/{_part(name)}"
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
