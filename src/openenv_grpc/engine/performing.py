@@ -44,6 +44,9 @@ PASSED_ON = (
 )
 """Errors of ours that mean what they say when an environment raises them."""
 
+_NONE, _UNKNOWN, _DONE = Effect.NONE, Effect.UNKNOWN, Effect.DONE
+"""What a step had done, by its stages; an enumeration's members are slow to look up."""
+
 Outcome = tuple[bytes, OpenEnvError | None]
 """What goes to the client, and the error if that tells of one."""
 
@@ -60,12 +63,12 @@ class Performer:
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
         here = SESSION_ID.set(self._session_id)
-        effect, value = Effect.NONE, None
+        effect, value = _NONE, None
         try:
             call, complete = self.instance.prepared(operation)
-            effect = Effect.UNKNOWN
+            effect = _UNKNOWN
             value = call()
-            effect = Effect.DONE
+            effect = _DONE
             return operation.codec.write(operation, complete(value), self._spec), None
         except Exception as error:  # an environment may raise anything
             return self._failure(operation, error, effect, value)
@@ -75,12 +78,12 @@ class Performer:
     async def perform_async(self, operation: Operation) -> Outcome:
         """Does an operation that is awaited, in a task of its own."""
         SESSION_ID.set(self._session_id)
-        effect, value = Effect.NONE, None
+        effect, value = _NONE, None
         try:
             call, complete = self.instance.prepared(operation)
-            effect = Effect.UNKNOWN
+            effect = _UNKNOWN
             value = await call()
-            effect = Effect.DONE
+            effect = _DONE
             return operation.codec.write(operation, complete(value), self._spec), None
         except Exception as error:  # an environment may raise anything
             return self._failure(operation, error, effect, value)
@@ -93,7 +96,7 @@ class Performer:
         An error of ours means what it says, but where the environment itself has raised it.
         Validators of an action class may raise anything, too, and serializers of an observation.
         """
-        if not isinstance(error, OpenEnvError) or effect is Effect.UNKNOWN:
+        if not isinstance(error, OpenEnvError) or effect is _UNKNOWN:
             told = self._failed(operation, error, effect=effect)
             if told is not error:
                 told.__cause__ = error

@@ -87,7 +87,7 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
-        self.acknowledge = self._turns.ledger.acknowledge
+        self.acknowledge = self._turns.ledger.acknowledge  # without a call in between
         self._housing = home.house(self)
         self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING

@@ -27,6 +27,7 @@ Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
+_CONTAINERS = (dict, list, tuple)
 _BYTES = (bytes, bytearray)
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -70,7 +71,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, _LISTS):
-        if _SCALARS.issuperset(map(type, value)):
+        if is_flat(value):
             return value
         items = enumerate(value)
     elif isinstance(value, _BYTES) or tensors.is_array(value):
@@ -81,7 +82,11 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     lifted = value
     for key, item in items:
         kind = type(item)
-        if kind in _SCALARS or (kind is dict and not item) or is_flat(item):
+        if (
+            kind in _SCALARS
+            or (kind is dict and not item)
+            or (isinstance(item, _CONTAINERS) and is_flat(item))
+        ):
             continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(item, f"{pointer}/{_part(key)}", apart)
         if changed is item:
