@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import duration_pb2
 
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.outcomes import Evaluation, Observed
+from openenv_grpc.client.outcomes import Evaluation, Observed, Seen
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
@@ -23,6 +23,7 @@ from openenv_grpc.serialization import json_kind
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, session_pb2
 from openenv_grpc.wire import durations, payloads
+from openenv_grpc.wire.alike import Alike
 from openenv_grpc.wire.payload_bytes import write_payload
 from openenv_grpc.wire.peeling import Peeled
 from openenv_grpc.wire.varints import varint
@@ -219,6 +220,17 @@ def close() -> bytes:
     return operation.SerializeToString()
 
 
+def _observation(message: payload_pb2.Payload, peeled: Peeled | None, alike: Alike | None) -> Seen:
+    if alike is None or not alike.looks or peeled is not None:
+        return _read(message, "observation", peeled)
+    recognized = alike.recognize(message)
+    if recognized is not None:
+        return recognized
+    value = _read(message, "observation")
+    alike.learn(message, value)
+    return value
+
+
 def _read(
     message: payload_pb2.Payload, what: str, peeled: Peeled | None = None
 ) -> dict[str, JsonValue]:
@@ -251,11 +263,16 @@ def agent_access(result: session_pb2.OpenResult) -> AgentAccess:
     )
 
 
-def stepped(result: session_pb2.StepResult, peeled: Peeled | None) -> Observed:
-    """Reads a step; `peeled` has the bytes that were taken out of its observation."""
+def stepped(
+    result: session_pb2.StepResult, peeled: Peeled | None, alike: Alike | None = None
+) -> Observed:
+    """Reads a step; `peeled` has the bytes that were taken out of its observation.
+
+    With `alike` the observation is left as it is if it is like the last one.
+    """
     rewards = result.rewards
     return (
-        _read(result.observation, "observation", peeled),
+        _observation(result.observation, peeled, alike),
         result.reward if result.HasField("reward") else None,
         result.terminated,
         result.truncated,
