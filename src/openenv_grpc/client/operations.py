@@ -32,7 +32,7 @@ _INT64 = range(-(2**63), 2**63)
 
 _REQUEST_ID, _ACKNOWLEDGED_ID = b"\x10", b"\x18"  # fields 2 and 3 of an `Operation`
 _TIMEOUT, _STEP, _TRACEPARENT = b"\x22", b"\x2a", b"\x8a\x01"  # fields 4, 5 and 17
-_NUMBERS = 1024
+_KEPT = 1024  # heads that are kept, since they come again and again
 _ACTION, _OPTIONS = b"\x0a", b"\x12"  # fields 1 and 2 of a `Step`
 
 
@@ -68,7 +68,7 @@ def numbered(
     return b"".join(pieces)
 
 
-@functools.lru_cache(maxsize=_NUMBERS)  # sessions that are driven alike have the same ones
+@functools.lru_cache(maxsize=_KEPT)  # sessions that are driven alike have the same ones
 def _number(request_id: int, acknowledged_id: int) -> bytes:
     number = _REQUEST_ID + varint(request_id)
     return number + _ACKNOWLEDGED_ID + varint(acknowledged_id) if acknowledged_id else number
@@ -160,7 +160,7 @@ def step(action: bytes, keywords: Mapping[str, JsonValue]) -> bytes:
     return b"".join((_step_head(len(action), len(rest)), action, rest))
 
 
-@functools.lru_cache(maxsize=_NUMBERS)
+@functools.lru_cache(maxsize=_KEPT)
 def _step_head(action_bytes: int, rest_bytes: int) -> bytes:
     """Writes what stands before a step's action."""
     action = _ACTION + varint(action_bytes)
