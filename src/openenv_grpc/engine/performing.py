@@ -6,7 +6,9 @@ import asyncio
 import logging
 
 from openenv_grpc.engine.instance import Instance, no_such_method
-from openenv_grpc.engine.verdicts import text_of
+from openenv_grpc.engine.relay import Done
+from openenv_grpc.engine.verdicts import cancelled, text_of
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ClientAnswerError,
     ClientCapabilityError,
@@ -156,3 +158,17 @@ class Performer:
     def _log(self, event: str, error: BaseException | None = None, **facts: Fact) -> None:
         told: dict[str, Fact] = {"session_id": self._session_id, "environment": self._spec.name}
         log_event(logger, logging.ERROR, event, {**told, **facts}, error=error)
+
+
+def pass_on(
+    operation: Operation,
+    done: Done,
+    spec: EnvironmentSpec,
+    task: asyncio.Task[Outcome | BaseException],
+) -> None:
+    """Tells the outcome of an operation whose task has ended."""
+    if task.cancelled():
+        error = cancelled(_UNKNOWN)
+        done(operation, (operation.codec.write_error(operation, error, spec), error))
+    else:
+        done(operation, task.result())
