@@ -148,6 +148,7 @@ async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
 
 async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_threads, "MAX_IDLE", 1)
+    monkeypatch.setattr(kept_threads, "IDLE_S", 3600)
     gate, served = threading.Barrier(3), list[threading.Thread]()
 
     def work() -> None:
@@ -160,6 +161,7 @@ async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.M
     async with asyncio.timeout(LIMIT_S):
         while len(served) < 3 or sum(each.is_alive() for each in served) > 1:
             await asyncio.sleep(0.001)
+    assert sum(each.is_alive() for each in served) == 1
 
 
 async def test_sessions_of_one_environment_share_threads_and_those_of_others_do_not() -> None:
