@@ -45,9 +45,9 @@ class Books:
 
     def saw(self, *, done: bool, truncated: bool) -> None:
         """Notes whether the episode is over."""
-        self.done = done or truncated
+        self.done = over = done or truncated
         self.truncated = truncated
-        self.under_way = not self.done
+        self.under_way = not over
 
     def settle(self) -> None:
         """Notes that what was earned so far is reported, or of the past."""

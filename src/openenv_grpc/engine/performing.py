@@ -6,7 +6,9 @@ import asyncio
 import logging
 
 from openenv_grpc.engine.instance import Instance, no_such_method
-from openenv_grpc.engine.verdicts import text_of
+from openenv_grpc.engine.relay import Done
+from openenv_grpc.engine.verdicts import cancelled, text_of
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ClientAnswerError,
     ClientCapabilityError,
@@ -44,6 +46,9 @@ PASSED_ON = (
 )
 """Errors of ours that mean what they say when an environment raises them."""
 
+_NONE, _UNKNOWN, _DONE = Effect.NONE, Effect.UNKNOWN, Effect.DONE
+"""What a step had done, by its stages; an enumeration's members are slow to look up."""
+
 Outcome = tuple[bytes, OpenEnvError | None]
 """What goes to the client, and the error if that tells of one."""
 
@@ -60,12 +65,12 @@ class Performer:
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
         here = SESSION_ID.set(self._session_id)
-        effect, value = Effect.NONE, None
+        effect, value = _NONE, None
         try:
             call, complete = self.instance.prepared(operation)
-            effect = Effect.UNKNOWN
+            effect = _UNKNOWN
             value = call()
-            effect = Effect.DONE
+            effect = _DONE
             return operation.codec.write(operation, complete(value), self._spec), None
         except Exception as error:  # an environment may raise anything
             return self._failure(operation, error, effect, value)
@@ -75,12 +80,12 @@ class Performer:
     async def perform_async(self, operation: Operation) -> Outcome:
         """Does an operation that is awaited, in a task of its own."""
         SESSION_ID.set(self._session_id)
-        effect, value = Effect.NONE, None
+        effect, value = _NONE, None
         try:
             call, complete = self.instance.prepared(operation)
-            effect = Effect.UNKNOWN
+            effect = _UNKNOWN
             value = await call()
-            effect = Effect.DONE
+            effect = _DONE
             return operation.codec.write(operation, complete(value), self._spec), None
         except Exception as error:  # an environment may raise anything
             return self._failure(operation, error, effect, value)
@@ -93,7 +98,7 @@ class Performer:
         An error of ours means what it says, but where the environment itself has raised it.
         Validators of an action class may raise anything, too, and serializers of an observation.
         """
-        if not isinstance(error, OpenEnvError) or effect is Effect.UNKNOWN:
+        if not isinstance(error, OpenEnvError) or effect is _UNKNOWN:
             told = self._failed(operation, error, effect=effect)
             if told is not error:
                 told.__cause__ = error
@@ -153,3 +158,17 @@ class Performer:
     def _log(self, event: str, error: BaseException | None = None, **facts: Fact) -> None:
         told: dict[str, Fact] = {"session_id": self._session_id, "environment": self._spec.name}
         log_event(logger, logging.ERROR, event, {**told, **facts}, error=error)
+
+
+def pass_on(
+    operation: Operation,
+    done: Done,
+    spec: EnvironmentSpec,
+    task: asyncio.Task[Outcome | BaseException],
+) -> None:
+    """Tells the outcome of an operation whose task has ended."""
+    if task.cancelled():
+        error = cancelled(_UNKNOWN)
+        done(operation, (operation.codec.write_error(operation, error, spec), error))
+    else:
+        done(operation, task.result())

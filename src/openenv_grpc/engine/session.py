@@ -12,16 +12,17 @@ from openenv_grpc.crew import new_id
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
-from openenv_grpc.engine.performing import Outcome
+from openenv_grpc.engine.performing import Outcome, pass_on
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.engine.saving import restoring, saving
 from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.witnessing import Witness
-from openenv_grpc.engine.worker import Done, Worker
+from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
-from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.events import Fact, log_event
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
@@ -87,7 +88,7 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
-        self.acknowledge = self._turns.ledger.acknowledge
+        self.acknowledge = self._turns.ledger.acknowledge  # without a call in between
         self._housing = home.house(self)
         self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
@@ -267,9 +268,7 @@ class Session:
             self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
-            task = self._housing.run(operation, self._performed)
-            if task is not None:
-                self._await(task, pending, operation, self._performed)
+            self._use(pending, operation, self._performed)
 
     def _start_special(self, pending: Pending, kind: Kind) -> None:
         match kind:
@@ -287,20 +286,11 @@ class Session:
         self._housing.build(partial(self._settled, pending))
 
     def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
-        """Has an operation of the engine's own use the environment; `done` goes on."""
+        """Has an operation use the environment, for what runs; `done` goes on."""
         task = self._housing.run(operation, done)
         if task is not None:
-            self._await(task, pending, operation, done)
-
-    def _await(
-        self,
-        task: asyncio.Task[Outcome | BaseException],
-        pending: Pending,
-        operation: Operation,
-        done: Done,
-    ) -> None:
-        pending.task = task
-        task.add_done_callback(partial(self._task_done, operation, done))
+            pending.task = task
+            task.add_done_callback(partial(pass_on, operation, done, self.spec))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -331,16 +321,6 @@ class Session:
                 turns.answer(pending, *outcome)
         finally:
             turns.rest()
-
-    def _task_done(
-        self, operation: Operation, done: Done, task: asyncio.Task[Outcome | BaseException]
-    ) -> None:
-        if task.cancelled():
-            error = verdicts.cancelled(Effect.UNKNOWN)
-            content = operation.codec.write_error(operation, error, self.spec)
-            done(operation, (content, error))
-        else:
-            done(operation, task.result())
 
     def _saved(self, saving: Operation, outcome: Outcome | BaseException) -> None:
         pending = self._turns.running

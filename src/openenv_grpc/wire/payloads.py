@@ -27,8 +27,8 @@ Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
+_CONTAINERS = (dict, list, tuple)
 _BYTES = (bytes, bytearray)
-_PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -71,7 +71,7 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, _LISTS):
-        if _SCALARS.issuperset(map(type, value)):
+        if is_flat(value):
             return value
         items = enumerate(value)
     elif isinstance(value, _BYTES) or tensors.is_array(value):
@@ -82,7 +82,11 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
     lifted = value
     for key, item in items:
         kind = type(item)
-        if kind in _SCALARS or (kind is dict and not item) or is_flat(item):
+        if (
+            kind in _SCALARS
+            or (kind is dict and not item)
+            or (isinstance(item, _CONTAINERS) and is_flat(item))
+        ):
             continue  # before its pointer is made, which costs more than all the rest
         changed = _lift(item, f"{pointer}/{_part(key)}", apart)
         if changed is item:
@@ -121,8 +125,11 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments[:]):  # a list is gone through sooner
+    value = parse_json(message.json or _text(message))
+    attachments = message.attachments
+    if not attachments:
+        return value
+    for place, attachment in enumerate(attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
         value = _insert(value, attachment, apart)
     return value
@@ -141,16 +148,14 @@ def decode_object(
 def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
     """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
     if not message.attachments:
-        return reader.from_json(_text(message))
+        return reader.from_json(message.json or _text(message))
     return reader.from_value(decode_payload(message))
 
 
 def _text(message: payload_pb2.Payload) -> str:
-    if message.json:
-        return message.json
     match message.WhichOneof("content"):
         case "json":
-            return ""
+            return message.json
         case "typed":
             raise NotSupportedError(
                 "payloads are taken as `json`; the environment has no message type of its own"
@@ -170,7 +175,8 @@ def _insert(
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
     field = pointer[1:]
-    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+    plain = pointer[0] == "/" and "/" not in field and "~" not in field
+    if plain and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
