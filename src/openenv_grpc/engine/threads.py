@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from openenv_grpc.engine.inline import inline_worker
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.engine.worker import Completions, ThreadWorker, Worker
+from openenv_grpc.engine.relay import Relay
+from openenv_grpc.engine.worker import ThreadWorker, Worker
 
 JOIN_S = 1.0
 """How long the end of a thread that has nothing left to do is waited for, at most."""
@@ -23,9 +24,9 @@ class SharedThread:
 class Threads:
     """Hands out workers and takes them back."""
 
-    def __init__(self, completions: Completions, *, on_stuck: Callable[[int], None]) -> None:
+    def __init__(self, relay: Relay, *, on_stuck: Callable[[int], None]) -> None:
         """`on_stuck` gets the number of stuck calls, whenever that has changed."""
-        self._completions = completions
+        self._relay = relay
         self._single: dict[str, SharedThread] = {}  # by environment; kept once it is started
         self._users: Counter[Worker] = Counter()
         self._ending: list[ThreadWorker] = []
@@ -48,11 +49,11 @@ class Threads:
             return inline_worker(registered.spec.name)
         if registered.spec.isolation == "shared" and shared is not None:
             return self._at(shared, name=name, kept=False)
-        return ThreadWorker(self._completions, name=name)
+        return ThreadWorker(self._relay, name=name)
 
     def _at(self, place: SharedThread, *, name: str, kept: bool) -> Worker:
         if place.worker is None:
-            place.worker = ThreadWorker(self._completions, name=name)
+            place.worker = ThreadWorker(self._relay, name=name)
             self._users[place.worker] = 1 if kept else 0
         self._users[place.worker] += 1
         return place.worker

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from time import monotonic
 from typing import Any, Protocol
+
+from openenv_grpc.engine.relay import Done, Relay
 
 Call = Callable[[Any], Any]
 """What is run, with one argument."""
-Done = Callable[[Any, Any], None]
-"""Called on the loop with the same argument and the result, or the exception of the call."""
 
 
 class Worker(Protocol):
@@ -32,61 +31,38 @@ class Worker(Protocol):
         ...
 
 
-class Completions:
-    """Brings results from threads to the event loop: one wake-up for all that are ready."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._ready: deque[tuple[Done, Any, Any]] = deque()
-        self._woken = False
-
-    def put(self, done: Done, argument: Any, result: Any) -> None:
-        """Adds a result, from any thread."""
-        # The order matters: `_deliver` clears the mark before it takes anything, so whoever finds
-        # it set after adding will be served.
-        self._ready.append((done, argument, result))
-        if not self._woken:
-            self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, nobody waits any more
-                self._ready.clear()
-
-    def _deliver(self) -> None:
-        self._woken = False
-        ready = self._ready
-        try:
-            for _ in range(len(ready)):  # what comes meanwhile has its own wake-up
-                done, argument, result = ready.popleft()
-                done(argument, result)
-        except BaseException:
-            self._loop.call_soon(self._deliver)  # the loop reports it, and goes on with the rest
-            raise
-
-
 class ThreadWorker:
     """A thread that is started by its first call."""
 
-    def __init__(self, completions: Completions, *, name: str) -> None:
-        self._completions = completions
-        self._calls: SimpleQueue[tuple[Call, Any, Done] | None] = SimpleQueue()
+    def __init__(self, relay: Relay, *, name: str) -> None:
+        self._relay = relay
+        self._calls: deque[tuple[Call, Any, Done] | None] = deque()
+        self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
+        self._asleep = threading.Lock()  # released when its turn has come
+        self._asleep.acquire()
         self._name = name
         self._thread: threading.Thread | None = None
         self._stopped = False
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
         """Has a call run after those before it; `done` follows on the event loop."""
-        self._calls.put((call, argument, done))
         if self._thread is None:
             # A daemon, so that a call which never returns cannot keep the process alive.
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+        self._add((call, argument, done))
 
     def stop(self) -> None:
         """Lets the thread end once it has run what it was given."""
-        if not self._stopped:
+        if self._thread is not None and not self._stopped:
             self._stopped = True
-            self._calls.put(None)
+            self._add(None)
+
+    def _add(self, item: tuple[Call, Any, Done] | None) -> None:
+        self._calls.append(item)
+        if self._busy.acquire(blocking=False):
+            self._relay.join(self._asleep.release)
 
     @property
     def ended(self) -> bool:
@@ -99,14 +75,25 @@ class ThreadWorker:
             self._thread.join(timeout_s)
 
     def _work(self) -> None:
-        take = self._calls.get
-        while (item := take()) is not None:
-            self._do(*item)
-            del item  # else it would live until the next call
+        while True:
+            self._asleep.acquire()
+            self._relay.arrive()
+            while self._calls or not self._rests():
+                item = self._calls.popleft()
+                if item is None:
+                    return
+                self._do(*item)
+                del item  # else it would live until the next call
+
+    def _rests(self) -> bool:
+        """Notes that there is nothing to do; returns whether it stayed so meanwhile."""
+        self._busy.release()
+        return not self._calls or not self._busy.acquire(blocking=False)
 
     def _do(self, call: Call, argument: Any, done: Done) -> None:
+        begun = monotonic()
         try:
             result = call(argument)
         except BaseException as error:  # foreign code may even raise SystemExit
             result = error
-        self._completions.put(done, argument, result)
+        self._relay.put(done, argument, result, begun=begun)
