@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
@@ -36,7 +35,7 @@ class ThreadWorker:
 
     def __init__(self, relay: Relay, *, name: str) -> None:
         self._relay = relay
-        self._calls: deque[tuple[Call, Any, Done] | None] = deque()
+        self._calls: list[tuple[Call, Any, Done] | None] = []  # hardly ever more than one
         self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
         self._asleep = threading.Lock()  # released when its turn has come
         self._asleep.acquire()
@@ -79,7 +78,7 @@ class ThreadWorker:
             self._asleep.acquire()
             self._relay.arrive()
             while self._calls or not self._rests():
-                item = self._calls.popleft()
+                item = self._calls.pop(0)
                 if item is None:
                     return
                 self._do(*item)
