@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openenv_grpc.engine.relay import HELD_RESULTS, HELD_S, Relay
+from openenv_grpc.engine.relay import HELD_RESULTS, HELD_S, LATE_S, Relay
 from openenv_grpc.engine.worker import ThreadWorker
 
 
@@ -68,6 +69,23 @@ def test_a_thread_that_joins_when_nobody_is_on_the_way_is_woken_at_once() -> Non
         relay.join(partial(woken.append, number))
         assert woken == list(range(number + 1))
         relay.arrive()
+
+
+def test_all_that_wait_are_woken_once_a_thread_is_late() -> None:
+    clock = Clock()
+    relay = relay_on(CountingLoop(), clock)
+    woken: list[int] = []
+    for number in range(5):
+        relay.join(partial(woken.append, number))
+    clock.now += 2 * LATE_S
+    relay.arrive()
+    assert woken == [0, 1, 2, 3, 4]
+    relay.join(partial(woken.append, 5))
+    for _ in range(3):
+        relay.arrive()
+        assert woken == [0, 1, 2, 3, 4]
+    relay.arrive()
+    assert woken == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_result_wakes_the_loop_at_once_if_no_thread_is_on_the_way() -> None:
@@ -272,6 +290,28 @@ async def test_no_call_is_lost_however_results_and_calls_meet(sessions: int) -> 
     for worker in workers:
         worker.join(30)
         assert worker.ended
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair() -> None:
+    loop = asyncio.get_running_loop()
+    relay = Relay(loop)
+    dying, other = (ThreadWorker(relay, name=f"openenv test {name}") for name in "ab")
+    told = loop.create_future()
+    dying.run(lambda _: threading.get_ident(), None, lambda _, thread: told.set_result(thread))
+    async with asyncio.timeout(30):
+        thread = await told
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    assert raise_in(ctypes.c_ulong(thread), ctypes.py_object(SystemExit)) == 1
+    dying.run(nothing, None, ignore)
+    done = loop.create_future()
+    other.run(nothing, None, lambda *_: done.set_result(None))
+    async with asyncio.timeout(30):
+        await done
+    dying.join(30)
+    assert dying.ended
+    other.stop()
+    other.join(30)
 
 
 async def test_a_worker_without_a_thread_that_is_stopped_is_waited_for_by_nobody() -> None:

@@ -75,8 +75,10 @@ class ThreadWorker:
 
     def _work(self) -> None:
         while True:
-            self._asleep.acquire()
-            self._relay.arrive()
+            try:
+                self._asleep.acquire()
+            finally:  # what somebody has raised in this thread meanwhile ends it, and nobody else
+                self._relay.arrive()
             while self._calls or not self._rests():
                 item = self._calls.pop(0)
                 if item is None:
