@@ -1,14 +1,11 @@
-"""The environments on our classes: tiny ones, ones that cost something, and ones with arrays."""
+"""The environments on our classes without arrays: tiny ones, and ones that cost something."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from openenv_grpc import Action, Array, Environment, Observation, State
+from openenv_grpc import Action, Environment, Observation, State
 
 
 class TinyAction(Action):
@@ -96,59 +93,3 @@ def work(seconds: float) -> None:
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         sum(range(100))
-
-
-class ArrayAction(Action):
-    values: Annotated[NDArray[np.float32], Array((4,))]
-
-
-class ArrayObservation(Observation):
-    values: Annotated[NDArray[np.float32], Array((16,))]
-
-
-class SharedArrays(Environment[ArrayAction, ArrayObservation, State]):
-    """A step of four numbers, which shows sixteen. Shares a thread with its connection."""
-
-    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
-    ISOLATION: ClassVar[str] = "shared"
-
-    def __init__(self) -> None:
-        self._values = np.zeros(16, np.float32)
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None) -> ArrayObservation:
-        return ArrayObservation(values=self._values)
-
-    def step(self, action: ArrayAction, timeout_s: float | None = None) -> ArrayObservation:
-        self._values[:4] = action.values
-        return ArrayObservation(values=self._values, reward=1.0)
-
-
-class FrameObservation(Observation):
-    pixels: Annotated[NDArray[np.uint8], Array()]
-
-
-class Frame(Environment[TinyAction, FrameObservation, State]):
-    """Shows a frame of 84 x 84 x 4 bytes, a quarter of which changes with each step."""
-
-    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
-    SHAPE: ClassVar[tuple[int, ...]] = (84, 84, 4)
-
-    def __init__(self) -> None:
-        self._pixels = np.zeros(self.SHAPE, np.uint8)
-        self._noise = np.random.default_rng(0).integers(0, 256, self.SHAPE, np.uint8)
-        self._steps = 0
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None) -> FrameObservation:
-        return FrameObservation(pixels=self._pixels)
-
-    def step(self, action: TinyAction, timeout_s: float | None = None) -> FrameObservation:
-        self._steps += 1
-        part = len(self._noise) // 4
-        self._pixels[:part] = self._noise[:part] ^ (self._steps & 0xFF)
-        return FrameObservation(pixels=self._pixels, reward=1.0)
-
-
-class Megabyte(Frame):
-    """The same of 1 MiB."""
-
-    SHAPE: ClassVar[tuple[int, ...]] = (512, 512, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import compileall
+import functools
 import json
 import os
 import signal
@@ -28,6 +30,7 @@ START_LIMIT_S = 180
 JOB_LIMIT_S = 300
 STOP_LIMITS_S = (3, 20)
 SESSIONS = 8192
+WITH_ARRAYS = frozenset({"SharedArrays", "Frame", "Megabyte"})
 
 
 class BenchError(Exception):
@@ -54,9 +57,10 @@ def command(spec: ServerSpec, folder: Path) -> list[str]:
     match spec.kind:
         case "ours":
             isolation = ["--isolation", spec.isolation] if spec.isolation else []
+            module = "array_environments" if spec.environment in WITH_ARRAYS else "environments"
             return [
                 sys.executable, "-m", "openenv_grpc.cli", "serve",
-                f"bench.environments:{spec.environment}", "--grpc-port", "0", "--http-port", "0",
+                f"bench.{module}:{spec.environment}", "--grpc-port", "0", "--http-port", "0",
                 "--unix", str(folder / "socket"), "--max-sessions", str(SESSIONS),
                 "--max-queued", str(SESSIONS), "--log-level", "error", *isolation,
             ]  # fmt: skip
@@ -80,6 +84,17 @@ def environment_of(tree: Path) -> dict[str, str]:
     """Returns the variables with which a process imports a tree's packages and our benchmark."""
     folders = [tree / "src", tree / "bridge", tree / "envs", CHECKOUT]
     return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+
+
+@functools.cache
+def _compile(tree: Path) -> None:
+    """Writes the bytecode of a tree's packages, as pip does for those that it installs.
+
+    Without it, a server that is told to write none would compile all of them at each start, which
+    the reference, installed by pip, does not do either.
+    """
+    for folder in (tree / "src", tree / "bridge", tree / "envs", CHECKOUT / "bench"):
+        compileall.compile_dir(folder, quiet=2)
 
 
 @contextmanager
@@ -146,6 +161,7 @@ def serving(spec: ServerSpec, tree: Path = CHECKOUT) -> Iterator[Server]:
     Raises:
         BenchError: it did not start.
     """
+    _compile(tree)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         start = time.perf_counter()
         arguments = command(spec, Path(folder))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.metadata
+import inspect
 import subprocess
 import sys
 
@@ -31,6 +34,42 @@ def test_the_public_face_is_what_it_was() -> None:
     assert FACE.split() == openenv_grpc.__all__
 
 
+def test_every_name_of_it_is_there_and_listed() -> None:
+    for name in openenv_grpc.__all__:
+        assert getattr(openenv_grpc, name) is not None
+
+    assert set(openenv_grpc.__all__) <= set(dir(openenv_grpc))
+
+
+def test_a_name_is_what_checkers_are_told_that_it_is() -> None:
+    tree = ast.parse(inspect.getsource(openenv_grpc))
+    homes = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("openenv_grpc")
+        for alias in node.names
+    }
+
+    assert homes.keys() == set(openenv_grpc.__all__) - {"__version__"}
+    for name, home in homes.items():
+        assert getattr(openenv_grpc, name) is getattr(importlib.import_module(str(home)), name)
+
+
+@pytest.mark.parametrize("module", ["app", "client", "serving"])
+def test_the_modules_behind_it_are_attributes_too(module: str) -> None:
+    program = f"import openenv_grpc; print(openenv_grpc.{module}.__name__)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert run.stdout == f"openenv_grpc.{module}\n"
+
+
+def test_what_it_has_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"openenv_grpc.*nothing_of_the_kind"):
+        _ = openenv_grpc.nothing_of_the_kind
+
+
 def test_the_version_is_that_of_the_distribution() -> None:
     assert importlib.metadata.version("openenv-grpc") == openenv_grpc.__version__
 
@@ -39,6 +78,8 @@ def test_the_version_is_that_of_the_distribution() -> None:
     "module",
     [
         "aiohttp",
+        "grpc",
+        "google.protobuf",
         "mcp",
         "fastmcp",
         "numpy",
@@ -46,7 +87,10 @@ def test_the_version_is_that_of_the_distribution() -> None:
         "gymnasium",
         "opentelemetry",
         "openenv_bridge",
+        "openenv_grpc.app",
+        "openenv_grpc.client",
         "openenv_grpc.engine",
+        "openenv_grpc.serving",
         "openenv_grpc.server",
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import socket
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -676,3 +677,39 @@ def test_beats_that_make_no_sense_are_refused(options: dict[str, float]) -> None
     (name,) = options
     with pytest.raises(ConfigurationError, match=name):
         Server(echo(), **options)  # type: ignore[arg-type]
+
+
+SERVED = """
+import sys
+from openenv_grpc.cli import serve
+def ready(workers):
+    print(*sys.modules)
+    raise KeyboardInterrupt
+serve._say_ready = ready
+from openenv_grpc.cli.main import main
+sys.argv = ["openenv-grpc", "serve", "echo_env", "--grpc-port", "0", "--http-port", "0"]
+main()
+"""
+
+
+def test_a_server_is_ready_before_it_has_loaded_what_few_are_asked_for() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SERVED], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    loaded = set(ended.stdout.split())
+    assert {"aiohttp.web", "grpc", "openenv_grpc.server", "openenv_bridge"} <= loaded, ended.stderr
+    assert loaded.isdisjoint(
+        {
+            "aiohttp.client",
+            "grpc_channelz.v1.channelz",
+            "grpc_reflection.v1alpha.reflection",
+            "mcp",
+            "multiprocessing",
+            "numpy",
+            "openenv_grpc.cli.call",
+            "openenv_grpc.cli.mcp",
+            "openenv_grpc.engine.process",
+            "openenv_grpc.workers",
+        }
+    )

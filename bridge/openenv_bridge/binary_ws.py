@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiohttp import WSMsgType
+from aiohttp.web import WSMsgType
 
 from openenv_bridge.sockets import Socket
 from openenv_grpc import stream

@@ -6,13 +6,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from aiohttp import WSMessage
+from typing import TYPE_CHECKING
 
 from openenv_bridge import errors
 from openenv_bridge.sockets import Socket
 from openenv_grpc.operations import Operation, Reply
 from openenv_grpc.sessions import SessionPort
+
+if TYPE_CHECKING:
+    from aiohttp import WSMessage
 
 MAX_WAITING = 32
 """Messages that wait for their turn; past it the socket is not read."""

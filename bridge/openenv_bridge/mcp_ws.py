@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiohttp import WSMessage
+from typing import TYPE_CHECKING
 
 from openenv_bridge import errors
 from openenv_bridge.conversation import Ask, Conversation, Plan
@@ -15,6 +15,9 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError, PermissionDeniedError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort
+
+if TYPE_CHECKING:
+    from aiohttp import WSMessage
 
 
 async def serve_mcp_socket(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
@@ -200,8 +201,15 @@ class DocumentRoutes:
     """Hands out the document, and a page that shows it and needs nothing from elsewhere."""
 
     def __init__(self, host: SessionHost, *, grpc_address: str | None) -> None:
-        self._document = dump_json(document(host, grpc_address=grpc_address))
-        self._page = resources.files("openenv_bridge").joinpath("docs.html").read_text("utf-8")
+        self._host, self._grpc_address = host, grpc_address
+
+    @cached_property
+    def _document(self) -> bytes:
+        return dump_json(document(self._host, grpc_address=self._grpc_address))
+
+    @cached_property
+    def _page(self) -> str:
+        return resources.files("openenv_bridge").joinpath("docs.html").read_text("utf-8")
 
     async def openapi(self, request: web.Request) -> web.Response:
         """Hands out the document."""

@@ -6,12 +6,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from aiohttp import WSMessage, WSMsgType, web
+from aiohttp import web
+from aiohttp.web import WSMsgType
 
 from openenv_bridge.responses import peer_of
 from openenv_grpc.events import log_event
 from openenv_grpc.metrics import Traffic
+
+if TYPE_CHECKING:
+    from aiohttp import WSMessage
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from aiohttp import WSMessage, WSMsgType
+from aiohttp.web import WSMsgType
 
 from openenv_bridge import errors
 from openenv_bridge.conversation import Ask, Conversation, Plan
@@ -30,6 +31,9 @@ from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Kind, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort
+
+if TYPE_CHECKING:
+    from aiohttp import WSMessage
 
 
 async def serve_json(
@@ -130,8 +134,8 @@ class JsonTalk:
             payload=payload,
             timeout_s=frame.timeout_s,
             context=frame.request_id,
-            trace=frame.traceparent,
         )
+        operation.trace = frame.traceparent
         return Ask(self.session, operation)
 
     def _plan_mcp(self, frame: McpFrame) -> Plan:

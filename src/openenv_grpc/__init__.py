@@ -1,15 +1,11 @@
 """Environments for training agents, served over gRPC, WebSocket, HTTP and MCP: the public face."""
 
-from openenv_grpc.app import create_app, create_fastapi_app, create_web_interface_app
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from openenv_grpc.arrays import Array
-from openenv_grpc.client import (
-    EnvClient,
-    GenericAction,
-    GenericEnvClient,
-    MCPToolClient,
-    SyncEnvClient,
-    VectorEnvClient,
-)
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.environment import (
     Environment,
@@ -36,7 +32,6 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.mcp_environment import MCPEnvironment
 from openenv_grpc.rubrics import Rubric
-from openenv_grpc.serving import Server, serve
 from openenv_grpc.tools import (
     CallToolAction,
     CallToolObservation,
@@ -69,6 +64,18 @@ from openenv_grpc.types import (
     State,
     StepResult,
 )
+
+if TYPE_CHECKING:  # imported when they are first asked for: see `_LATER`
+    from openenv_grpc.app import create_app, create_fastapi_app, create_web_interface_app
+    from openenv_grpc.client import (
+        EnvClient,
+        GenericAction,
+        GenericEnvClient,
+        MCPToolClient,
+        SyncEnvClient,
+        VectorEnvClient,
+    )
+    from openenv_grpc.serving import Server, serve
 
 __all__ = [
     "Action",
@@ -139,3 +146,34 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_LATER = {
+    "EnvClient": "client",
+    "GenericAction": "client",
+    "GenericEnvClient": "client",
+    "MCPToolClient": "client",
+    "Server": "serving",
+    "SyncEnvClient": "client",
+    "VectorEnvClient": "client",
+    "create_app": "app",
+    "create_fastapi_app": "app",
+    "create_web_interface_app": "app",
+    "serve": "serving",
+}
+"""Names by the modules that they come from: an author's classes need no client and no server."""
+
+
+def __getattr__(name: str) -> object:
+    """Imports one of the names, or of the modules, that are not there before they are asked for."""
+    if name in _LATER.values():
+        return import_module(f"{__name__}.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = vars(import_module(f"{__name__}.{_LATER[name]}"))[name]
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """Lists them with the others."""
+    return sorted({*globals(), *_LATER})

@@ -41,6 +41,15 @@ KEYWORD = "x-openenv-array"
 
 _FORM = {"dtype", "shape", "data"}
 
+_WRITTEN = schemas.json_or_python_schema(
+    json_schema=schemas.any_schema(),
+    python_schema=schemas.any_schema(
+        serialization=schemas.format_ser_schema("", when_used="json"),  # that is, not here
+    ),
+)
+"""What writing an array field gives. In Python it is left as it is; else pydantic would look
+through all the types that it knows, which takes longer than all the rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
@@ -76,7 +85,9 @@ class Array:
             )
         return schemas.no_info_plain_validator_function(
             kind.read,
-            serialization=schemas.plain_serializer_function_ser_schema(kind.write, info_arg=True),
+            serialization=schemas.plain_serializer_function_ser_schema(
+                kind.write, info_arg=True, return_schema=_WRITTEN
+            ),
             metadata={"pydantic_js_functions": [kind.describe]},
         )
 
@@ -189,8 +200,7 @@ class _Kind:
 
     def write(self, value: Any, info: Any) -> Any:
         """Leaves an array as it is, unless JSON is asked for."""
-        asked = info.mode == "json" or (info.context or {}).get("arrays") == "json"
-        if not asked or value is None:
+        if value is None or not (info.mode == "json" or _asks_for_json(info.context)):
             return value
         import numpy
 
@@ -237,6 +247,10 @@ class _Kind:
         return {"type": "integer", "minimum": bounds[0], "maximum": bounds[1]}
 
 
+def _asks_for_json(context: Mapping[str, Any] | None) -> bool:
+    return context is not None and context.get("arrays") == "json"
+
+
 def _of_foreign(value: Any) -> NDArray[Any]:
     """Makes an array of a tensor, an image, or whatever numpy knows as one."""
     import numpy
@@ -260,7 +274,7 @@ def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[
     """Returns bytes, little-endian and as many as the shape asks for, as a read-only array."""
     import numpy
 
-    array = numpy.frombuffer(data, numpy_dtype(dtype, little=True)).reshape(tuple(shape))
+    array: NDArray[Any] = numpy.ndarray(shape, numpy_dtype(dtype, little=True), data)
     if not array.flags.aligned:
         array = array.copy()
         array.flags.writeable = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from openenv_grpc import ids
 from openenv_grpc.errors import ConfigurationError
 
 MAX_WORKERS = 256
@@ -65,11 +66,10 @@ class Crew:
 
 def new_id(crew: Crew | None) -> str:
     """Makes a UUID that nobody can guess; that of a worker tells by its last digits whose it is."""
-    number = uuid.uuid4().int
     if crew is None:
-        return str(uuid.UUID(int=number))
-    number &= ~((0xF << 76) | (2**_WORKER_BITS - 1))
-    return str(uuid.UUID(int=number | _VERSION << 76 | crew.worker))
+        return ids.random_uuid()
+    number = ids.random_bits() & ~(0xF << 76 | 0x3 << 62 | (2**_WORKER_BITS - 1))
+    return ids.written(number | _VERSION << 76 | 0x2 << 62 | crew.worker)
 
 
 def worker_of(an_id: str) -> int | None:

@@ -60,7 +60,7 @@ class Listener(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(eq=False)  # by position, and not more than is set, since there is one for each step
 class Operation:
     """One thing to be done in a session. Its door makes it; `codec` reads and writes it."""
 
@@ -71,19 +71,19 @@ class Operation:
     request_id: int | None = None
     """Number in the session's sequence: from 1 without gaps; 0 has the session number it, and sets
     it here. `None` stands outside of the sequence, as an agent's tool calls do."""
-    digest: bytes = b""
+    digest: bytes | str = b""
     """Tells whether a repeat of a numbered operation has the same content."""
     timeout_s: float | None = None
     """Longest time from submission to the end; `None` for ever."""
     context: Any = None
     """The door's own, for writing the answer."""
-    trace: str = ""
+    trace: str = field(default="", init=False)
     """The span that this is below, as its client says; from its arrival on, the server's."""
-    listener: Listener | None = None
+    listener: Listener | None = field(default=None, init=False)
     """Who hears of the tool while it runs; `None` for nobody, which costs nothing."""
-    client: Client | None = None
+    client: Client | None = field(default=None, init=False)
     """Whom the tool may ask, where there is a listener; `None` for nobody."""
-    changes: TellChange | None = None
+    changes: TellChange | None = field(default=None, init=False)
     """Is told what changes meanwhile. The session sets it while somebody follows."""
 
     def tell(self, notice: ToolNotice) -> None:
@@ -103,7 +103,7 @@ class ResetArguments:
     """Whether unknown keywords are refused, or dropped as the reference does."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class StepArguments:
     """What a codec reads for `Kind.STEP`."""
 
@@ -157,7 +157,7 @@ class Opened:
     """The worker processes of which one has the session; `None` where there is one process."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)  # by position, since there is one for each step
 class Observed:
     """What came of `Kind.RESET` or `Kind.STEP`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from urllib.parse import unquote
 
 MAX_PEERS = 10_000
@@ -37,6 +38,7 @@ class PeerRates:
         return 0.0 if taken else (1 - tokens) * 60 / self._per_minute
 
 
+@lru_cache(maxsize=MAX_PEERS)
 def remote_address(peer: str) -> str:
     """Returns the address of a peer, as gRPC or HTTP names it; empty if it is on this machine."""
     kind, _, rest = peer.partition(":")

@@ -19,8 +19,10 @@ from openenv_grpc.errors import (
 )
 from openenv_grpc.types import JsonValue
 
-BESIDE = frozenset({"reward", "done"})
+BESIDE = {"reward", "done"}
 """Fields of an observation that travel beside it, not in it."""
+
+_NOTHING: set[str] = set()
 
 NonFinite = Literal["null", "strings"]
 """How JSON carries NaN and the infinities: the reference's way, or ours."""
@@ -105,7 +107,7 @@ def _array_as_list(value: Any) -> object:
 def model_fields(
     value: object,
     *,
-    beside: frozenset[str] = frozenset(),
+    beside: set[str] = _NOTHING,
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns a model's fields as Python values, without those that travel `beside` it.
@@ -117,7 +119,7 @@ def model_fields(
     """
     if isinstance(value, BaseModel):
         dumped: dict[str, Any] = value.__pydantic_serializer__.to_python(
-            value, exclude=set(beside), context=context
+            value, exclude=beside, context=context
         )
         return dumped
     try:
@@ -183,6 +185,7 @@ class ActionReader:
         self._declared = (*(by_type or {}).values(),) if declared else ()
         self._adapter: TypeAdapter[Any] = TypeAdapter(action_type)
         self._by_type = {name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()}
+        self._validate_json = self._adapter.validator.validate_json  # without a call in between
 
     def from_json(self, text: str | bytes) -> Any:
         """Reads an action from JSON text.
@@ -194,7 +197,7 @@ class ActionReader:
         if self._by_type:
             return self.from_value(parse_json(text, what="action"))
         try:
-            return self._adapter.validate_json(text)
+            return self._validate_json(text)
         except ValidationError as error:
             if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
                 raise InvalidRequestError(f"the action is not valid JSON: {error}") from error

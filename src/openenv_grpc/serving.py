@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack
 from openenv_grpc import addresses, door_limits
 from openenv_grpc.access import Access
 from openenv_grpc.app import read_mode
+from openenv_grpc.collecting import collection_put_off
 from openenv_grpc.errors import ConfigurationError
 from openenv_grpc.events import log_event
 from openenv_grpc.options import EngineOptions, FilePath, ServerOptions
@@ -21,6 +22,7 @@ from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import Target, definition_of
 from openenv_grpc.types import ServerMode
+from openenv_grpc.web_library import leave_client_out
 
 logger = logging.getLogger(__name__)
 
@@ -360,6 +362,7 @@ def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | 
     from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
 
     keep_blocks()
+    leave_client_out()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
         runner.run(_serve_until_signal(make, on_ready))
@@ -372,13 +375,17 @@ def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | 
 async def _serve_until_signal(
     make: Callable[[], Server], on_ready: Callable[[Server], None] | None
 ) -> None:
-    server = make()
-    await asyncio.sleep(0)  # Ctrl-C while it was made ends this here, with no door half open
-    with stopping_on_signals(drain=server.drain, stop=server.stop):
-        async with server:
+    async with AsyncExitStack() as stack:
+        with collection_put_off():
+            server = make()
+            await asyncio.sleep(
+                0
+            )  # Ctrl-C while it was made ends this here, with no door half open
+            stack.enter_context(stopping_on_signals(drain=server.drain, stop=server.stop))
+            await stack.enter_async_context(server)
             if on_ready is not None:
                 on_ready(server)
-            await server.wait_stopped()
+        await server.wait_stopped()
 
 
 def _fast_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 JsonValue = Any
 """A value that JSON can carry. `Any`, since a recursive alias costs more than it tells."""
@@ -34,6 +34,9 @@ class Action(BaseModel):
     )
 
 
+_REWARD_SCHEMA = {"anyOf": [{"type": kind} for kind in ("boolean", "integer", "number", "null")]}
+
+
 class Observation(BaseModel):
     """What an agent sees. Subclass it with the fields of your observation.
 
@@ -46,7 +49,8 @@ class Observation(BaseModel):
     )
 
     done: bool = Field(default=False, description="Whether the episode has terminated")
-    reward: bool | int | float | None = Field(
+    # Floats first, as most rewards are: pydantic stops at the first type that fits exactly.
+    reward: Annotated[float | int | bool | None, WithJsonSchema(_REWARD_SCHEMA)] = Field(
         default=None, description="Reward signal from the last action"
     )
     metadata: dict[str, Any] = Field(

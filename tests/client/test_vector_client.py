@@ -271,6 +271,18 @@ async def test_errors_may_be_masked(url: str) -> None:
         assert step.observations["text"][1] == "b"
 
 
+async def test_an_action_that_cannot_be_sent_is_an_error_of_its_environment_alone(
+    url: str,
+) -> None:
+    async with VectorEnvClient(url, 2, errors="mask") as envs:
+        await envs.reset()
+        step = await envs.step({"text": ["fine", "\ud800"]})
+        assert step.infos["_error"].tolist() == [False, True]
+        error = step.infos["error"][1]
+        assert isinstance(error, InvalidRequestError)
+        assert "cannot be sent" in error.message
+
+
 async def test_late_answers_are_errors_of_their_environments(url: str, gate: Gate) -> None:
     async with (
         asyncio.timeout(LIMIT_S),

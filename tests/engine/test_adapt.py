@@ -116,10 +116,10 @@ def test_only_our_own_field_tells_that_an_episode_was_cut_short() -> None:
     class Foreign:
         reward = 1.0
 
-    assert adapt.observed_fields(Below()) == (True, True, True)
-    assert adapt.observed_fields(Own()) == (True, True, False)
-    assert adapt.observed_fields(Foreign()) == (True, False, False)
-    assert adapt.observed_fields({}) == (False, False, False)
+    assert adapt.observed_fields(Below) == (True, True, True)
+    assert adapt.observed_fields(Own) == (True, True, False)
+    assert adapt.observed_fields(Foreign) == (True, False, False)
+    assert adapt.observed_fields(dict) == (False, False, False)
 
 
 def test_a_state_may_be_a_mapping() -> None:

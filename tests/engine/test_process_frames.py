@@ -136,7 +136,8 @@ def test_notices_cross(notice: ToolNotice) -> None:
 
 
 def test_somebody_listens_on_the_other_side_if_somebody_does_here() -> None:
-    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=Deaf())
+    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC)
+    operation.listener = Deaf()
     listener = Deaf()
     assert (
         read_operation(write_operation(operation), listener, Interview, untold).listener is listener
@@ -145,7 +146,8 @@ def test_somebody_listens_on_the_other_side_if_somebody_does_here() -> None:
 
 async def test_what_the_client_offers_is_known_on_the_other_side() -> None:
     asks = Interview(frozenset({"roots"}))
-    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC, listener=asks, client=asks)
+    operation = Operation(kind=Kind.CALL_TOOL, codec=CODEC)
+    operation.listener = operation.client = asks
     read = read_operation(write_operation(operation), Deaf(), Interview, untold)
     assert read.client is not None
     assert read.client.offers == {"roots"}
@@ -157,7 +159,8 @@ def test_changes_cross(change: Change) -> None:
 
 
 def test_who_follows_is_told_on_the_other_side() -> None:
-    operation = Operation(kind=Kind.STEP, codec=CODEC, changes=untold)
+    operation = Operation(kind=Kind.STEP, codec=CODEC)
+    operation.changes = untold
     assert read_operation(write_operation(operation), Deaf(), Interview, untold).changes is untold
 
 

@@ -195,12 +195,13 @@ async def test_a_slot_is_given_on_once_the_environment_before_has_closed() -> No
 
 @pytest.mark.parametrize("isolation", ["thread", "shared", "inline"])
 async def test_sixty_four_clients_share_four_slots(isolation: str) -> None:
-    occupancy, order = Occupancy(), list[int]()
+    occupancy = Occupancy()
 
     async def drive(opening: Opening, number: int) -> None:
         async with asyncio.timeout(60):
             assert (await opening.reply).error is None
-        order.append(number)
+        # Those before it may be built later, on their threads. But none of them waits for a slot.
+        assert SessionState.QUEUED not in [before.state for before in openings[:number]]
         for _ in range(20):
             await opening.caller.step()
         await opening.caller.close()
@@ -213,8 +214,6 @@ async def test_sixty_four_clients_share_four_slots(isolation: str) -> None:
         openings = [open_(held) for _ in range(64)]
         await asyncio.gather(*(drive(opening, n) for n, opening in enumerate(openings)))
     assert occupancy.most == 4
-    # Threads of four neighbours may be built in any order, and no further.
-    assert all(abs(place - number) < 4 for place, number in enumerate(order))
 
 
 # Limits

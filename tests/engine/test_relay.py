@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from openenv_grpc.engine.kept_threads import KeptThreads
 from openenv_grpc.engine.relay import HELD_RESULTS, HELD_S, LATE_S, Relay
 from openenv_grpc.engine.worker import ThreadWorker
+
+
+def made(relay: Relay, *, name: str) -> ThreadWorker:
+    return ThreadWorker(relay, KeptThreads(), name=name)
 
 
 class CountingLoop:
@@ -174,7 +179,7 @@ def test_what_a_delivery_raises_keeps_no_other_result_from_the_loop() -> None:
 async def test_calls_that_block_hold_up_nobody_even_if_all_threads_but_one_block() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
-    workers = [ThreadWorker(relay, name=f"openenv test {number}") for number in range(20)]
+    workers = [made(relay, name=f"openenv test {number}") for number in range(20)]
     go_on = threading.Event()
     all_back = loop.create_future()
     back: list[int] = []
@@ -205,7 +210,7 @@ async def test_calls_that_block_hold_up_nobody_even_if_all_threads_but_one_block
 async def test_what_comes_in_while_a_call_runs_waits_for_that_thread_alone() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
-    blocked, free = (ThreadWorker(relay, name=f"openenv test {name}") for name in "ab")
+    blocked, free = (made(relay, name=f"openenv test {name}") for name in "ab")
     began, go_on = threading.Event(), threading.Event()
     order: list[str] = []
 
@@ -241,7 +246,7 @@ async def test_threads_that_all_have_much_to_do_take_turns() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
     rounds = 30
-    workers = [ThreadWorker(relay, name=f"openenv test {number}") for number in range(8)]
+    workers = [made(relay, name=f"openenv test {number}") for number in range(8)]
     ran: list[int] = []
     ended = loop.create_future()
 
@@ -267,7 +272,7 @@ async def test_threads_that_all_have_much_to_do_take_turns() -> None:
 async def test_no_call_is_lost_however_results_and_calls_meet(sessions: int) -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
-    workers = [ThreadWorker(relay, name=f"openenv test {number}") for number in range(sessions)]
+    workers = [made(relay, name=f"openenv test {number}") for number in range(sessions)]
     left = dict.fromkeys(range(sessions), 100)
     ended = loop.create_future()
 
@@ -296,7 +301,7 @@ async def test_no_call_is_lost_however_results_and_calls_meet(sessions: int) -> 
 async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
-    dying, other = (ThreadWorker(relay, name=f"openenv test {name}") for name in "ab")
+    dying, other = (made(relay, name=f"openenv test {name}") for name in "ab")
     told = loop.create_future()
     dying.run(lambda _: threading.get_ident(), None, lambda _, thread: told.set_result(thread))
     async with asyncio.timeout(30):
@@ -317,8 +322,8 @@ async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair() -> N
 async def test_a_worker_without_a_thread_that_is_stopped_is_waited_for_by_nobody() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
-    ThreadWorker(relay, name="openenv test unused").stop()
-    worker = ThreadWorker(relay, name="openenv test")
+    made(relay, name="openenv test unused").stop()
+    worker = made(relay, name="openenv test")
     done = loop.create_future()
     worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
@@ -336,14 +341,14 @@ async def test_a_thread_that_the_system_refuses_is_waited_for_by_nobody(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    refused = ThreadWorker(relay, name="openenv test refused")
+    refused = made(relay, name="openenv test refused")
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start"):
             refused.run(nothing, None, ignore)
     refused.stop()
     assert refused.ended
-    worker = ThreadWorker(relay, name="openenv test")
+    worker = made(relay, name="openenv test")
     done = loop.create_future()
     worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):

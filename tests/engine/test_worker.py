@@ -5,13 +5,14 @@ import threading
 import weakref
 
 from openenv_grpc.engine.inline import InlineWorker
+from openenv_grpc.engine.kept_threads import KeptThreads
 from openenv_grpc.engine.relay import Relay
 from openenv_grpc.engine.worker import ThreadWorker
 
 
 async def test_calls_run_in_order_on_one_thread_and_results_come_back_to_the_loop() -> None:
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Relay(loop), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     results: list[tuple[int, int]] = []
     done = loop.create_future()
 
@@ -37,7 +38,7 @@ async def test_calls_run_in_order_on_one_thread_and_results_come_back_to_the_loo
 
 async def test_a_thread_is_started_by_its_first_call_only() -> None:
     before = threading.active_count()
-    worker = ThreadWorker(Relay(asyncio.get_running_loop()), name="openenv test")
+    worker = ThreadWorker(Relay(asyncio.get_running_loop()), KeptThreads(), name="openenv test")
     assert worker.ended
     worker.stop()
     assert threading.active_count() == before
@@ -45,7 +46,7 @@ async def test_a_thread_is_started_by_its_first_call_only() -> None:
 
 async def test_whatever_a_call_raises_is_its_result_and_the_thread_goes_on() -> None:
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Relay(loop), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     for error in (ValueError(), SystemExit(), KeyboardInterrupt(), GeneratorExit()):
 
         def fail(error: BaseException) -> None:
@@ -65,7 +66,7 @@ async def test_a_waiting_thread_holds_on_to_no_earlier_call() -> None:
         pass
 
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Relay(loop), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     done = loop.create_future()
     argument = Argument()
     gone = weakref.ref(argument)

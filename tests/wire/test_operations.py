@@ -243,7 +243,8 @@ def test_a_stream_has_no_outcome_for_what_it_did_not_ask() -> None:
     ids=["open", "step", "reset", "get_state", "evaluate", "close"],
 )
 def test_unary_responses_have_the_results(request_: Any, result: Any, response: Any) -> None:
-    content = UNARY.write(operation(request_), result, SPEC)
+    kind = Kind.RESET if isinstance(request_, episode_pb2.ResetRequest) else Kind.STEP
+    content = UNARY.write(operation(request_, kind), result, SPEC)
     assert type(response).FromString(content) == response
 
 

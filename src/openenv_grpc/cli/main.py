@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from openenv_grpc.cli.call import EXAMPLES, call
-from openenv_grpc.cli.drain import drain
-from openenv_grpc.cli.info import info
-from openenv_grpc.cli.mcp import EXAMPLES as MCP_EXAMPLES
-from openenv_grpc.cli.mcp import mcp
-from openenv_grpc.cli.serve import serve
-from openenv_grpc.cli.sessions import sessions
+from openenv_grpc import __version__
+from openenv_grpc.cli.commands import Commands
 from openenv_grpc.errors import ConfigurationError, OpenEnvError
 
 FAILED = 1
@@ -30,6 +24,7 @@ First steps, in two terminals:
 
 command = typer.Typer(
     name="openenv-grpc",
+    cls=Commands,
     help="Serve environments for training agents over gRPC, WebSocket, HTTP and MCP, and drive "
     "them from a terminal.",
     epilog=FIRST_STEPS,
@@ -39,17 +34,11 @@ command = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-command.command("serve")(serve)
-command.command("call", epilog=EXAMPLES)(call)
-command.command("mcp", epilog=MCP_EXAMPLES)(mcp)
-command.command("info")(info)
-command.command("sessions")(sessions)
-command.command("drain")(drain)
 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"openenv-grpc {version('openenv-grpc')}")
+        typer.echo(f"openenv-grpc {__version__}")
         raise typer.Exit
 
 

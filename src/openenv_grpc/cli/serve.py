@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,9 +22,12 @@ from openenv_grpc.cli.serve_options import (
     TargetOptions,
     WorkerOptions,
 )
+from openenv_grpc.collecting import collection_put_off
 from openenv_grpc.options import ServerOptions
 from openenv_grpc.targets import load
-from openenv_grpc.workers import Served, WorkerDoors, serve_workers
+
+if TYPE_CHECKING:
+    from openenv_grpc.workers import WorkerDoors
 
 
 @with_groups
@@ -74,34 +77,39 @@ def serve(
         **logs.server_options(),
     }
     if workers.workers > 1:
+        # Here, so that a server in one process starts without what starts others.
+        from openenv_grpc.workers import Served, serve_workers
+
         serve_workers(
             Served(targets=targets, overrides=overrides, options=options, prepare=log),
             size=workers.workers,
             on_ready=_announce_workers,
         )
         return
-    serving.serve(
-        *(load(name, overrides) for name in targets),
-        on_ready=_announce,
-        **options,
-    )
+    with collection_put_off():
+        definitions = [load(name, overrides) for name in targets]
+    serving.serve(*definitions, on_ready=_announce, **options)
 
 
 def _announce(server: serving.Server) -> None:
-    doors = WorkerDoors(
-        grpc=server.grpc_address,
-        http=server.http_address,
-        unix=server.unix_path,
-        http_unix=server.http_unix_path,
-    )
-    _announce_workers([doors])
+    doors = {
+        "grpc": server.grpc_address,
+        "http": server.http_address,
+        "unix": server.unix_path,
+        "http_unix": server.http_unix_path,
+    }
+    _say_ready([doors])
 
 
 def _announce_workers(workers: Sequence[WorkerDoors]) -> None:
+    _say_ready([asdict(doors) for doors in workers])
+
+
+def _say_ready(workers: Sequence[Mapping[str, str | None]]) -> None:
     listed = [
         f"{door}{f'.{number}' if number else ''}={address}"
         for number, doors in enumerate(workers)
-        for door, address in asdict(doors).items()
+        for door, address in doors.items()
         if address is not None
     ]
     print("READY", *listed, flush=True)

@@ -11,8 +11,8 @@ from openenv_grpc.client.env_client import EnvClient
 from openenv_grpc.client.events import Draining, Event, Progress, SessionLost, ToolCalled
 from openenv_grpc.client.generic_client import GenericAction, GenericEnvClient
 from openenv_grpc.client.mcp_client import GenericMCPObservation, MCPClientBase, MCPToolClient
+from openenv_grpc.client.outcomes import Evaluation
 from openenv_grpc.client.providers import ContainerProvider, RuntimeProvider
-from openenv_grpc.client.remote_session import Evaluation
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.sync_vector import SyncVectorEnvClient
 from openenv_grpc.client.vector_client import VectorEnvClient

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
-from openenv_grpc.types import JsonValue
+from openenv_grpc.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,9 +64,9 @@ class Stack:
             if not isinstance(item, numpy.ndarray) or item.shape != shape or item.dtype != dtype:
                 return tuple(items)
         out = self._memory((len(items), *shape), dtype.newbyteorder("="), path)
-        for place, item in zip(out, items, strict=True) if shape else ():
-            place[...] = item
-        if not shape:
+        if shape:
+            numpy.concatenate(items, out=out.reshape(len(items) * shape[0], *shape[1:]))
+        else:
             out[:] = items
         return out
 
@@ -96,45 +95,3 @@ def _are_numeric(items: Sequence[Any]) -> bool:
     if kinds != {list}:
         return _NUMBERS.issuperset(kinds)
     return _are_numeric(list(chain.from_iterable(items)))
-
-
-def rows(actions: Any, count: int) -> Sequence[Any]:
-    """Returns an action for each environment, of a sequence of them or a mapping of batches.
-
-    Raises:
-        InvalidRequestError: there are more or fewer than `count`.
-    """
-    if not isinstance(actions, Mapping):
-        if not isinstance(actions, Sequence) or isinstance(actions, str):
-            raise InvalidRequestError(
-                "actions are a sequence of actions, or a mapping that gives each field a batch: "
-                f'{{"FIELD": [...]}}, not {type(actions).__name__}'
-            )
-        _check_count(actions, count, "actions")
-        return actions
-    columns = {name: _column(batch) for name, batch in actions.items()}
-    for name, column in columns.items():
-        _check_count(column, count, str(name))
-    names = list(columns)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [
-        {} for _ in range(count)
-    ]
-
-
-def _column(batch: JsonValue) -> Sequence[Any]:
-    """Returns a batch of one field, item by item."""
-    if isinstance(batch, dict):
-        return rows(batch, len(next(iter(batch.values()), ())))
-    if isinstance(batch, numpy_module().ndarray):
-        plain: Sequence[Any] = batch.tolist() if batch.ndim == 1 else list(batch)
-        return plain
-    if isinstance(batch, Sequence) and not isinstance(batch, str):
-        return batch
-    raise InvalidRequestError(
-        f"each field of the actions has a batch, with one entry an environment, not {batch!r}"
-    )
-
-
-def _check_count(entries: Sequence[Any], count: int, what: str) -> None:
-    if len(entries) != count:
-        raise InvalidRequestError(f"{what} has {len(entries)} entries for {count} environments")

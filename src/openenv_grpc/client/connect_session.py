@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from openenv_grpc.client import operations, tool_results
@@ -13,12 +13,14 @@ from openenv_grpc.client.crossing import is_taken_over
 from openenv_grpc.client.events import Audience
 from openenv_grpc.client.listening import Listening
 from openenv_grpc.client.moving import FindBerth, Moving
-from openenv_grpc.client.opening import OPENING_ID, QUEUE, AnswerWithin, Opening
-from openenv_grpc.client.outcome_place import OutcomePlace
-from openenv_grpc.client.remote_session import Evaluation, Place, answer_within, gone
+from openenv_grpc.client.opening import OPENING_ID, QUEUE, Opening
+from openenv_grpc.client.outcomes import Evaluation, payload_of
+from openenv_grpc.client.patience import Patience
+from openenv_grpc.client.pending import Call, Pending, Posted
+from openenv_grpc.client.remote_session import Actions, gone
 from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
-from openenv_grpc.client.unanswered import Answer, Pending, Unanswered
+from openenv_grpc.client.unanswered import Unanswered
 from openenv_grpc.errors import (
     NotSupportedError,
     OpenEnvError,
@@ -67,6 +69,7 @@ class ConnectSession:
         self._id = ""  # until it is known, what was sent is sent again from the `open` on
         self._last_id = 0
         self._unanswered = Unanswered()
+        self._patience = Patience(self._unanswered)
         self._agent_access: AgentAccess | None = None
         self.lost: OpenEnvError | None = None
         window_s = resume_window_s if "resume" in features else None
@@ -91,8 +94,10 @@ class ConnectSession:
             snapshot_id=snapshot_id,
             group=group if QUEUE in features else None,
         )
-        answered = await self._ask(operation, what="open", wait=self._opening.answer_within)
-        opened = answered.open
+        call = Call(self._loop.create_future())
+        self._post(operation, call, "open")
+        waiting = self._opening.answer_within(call.answer, self.limits.other_s)
+        opened = (await self._outcome(call, waiting)).open
         self._id = opened.session_id
         told = budgets.read_budgets(opened.budgets)
         self.limits = TimeLimits(self.limits.message_timeout_s, told)
@@ -116,8 +121,9 @@ class ConnectSession:
         """See `RemoteSession`."""
         operation = operations.reset_episode(keywords)
         limit_s = self.limits.reset_s(len(self._unanswered))
-        outcome, peeled = await self._observe(operation, "reset", timeout_s, limit_s)
-        return operations.observed(outcome.reset_episode, peeled)
+        call = self._call(operation, "reset", limit_s, timeout_s)
+        outcome = await self._outcome(call)
+        return payload_of(operations.begun(outcome.reset_episode, call.peeled))
 
     async def step(
         self,
@@ -127,19 +133,19 @@ class ConnectSession:
         timeout_s: float | None,
     ) -> dict[str, Any]:
         """See `RemoteSession`."""
-        operation = operations.step(action, keywords)
+        operation = operations.step(operations.payload(action), keywords)
         limit_s = self.limits.step_s(len(self._unanswered))
-        outcome, peeled = await self._observe(operation, "step", timeout_s, limit_s)
-        return operations.observed(outcome.step, peeled)
+        call = self._call(operation, "step", limit_s, timeout_s)
+        outcome = await self._outcome(call)
+        return payload_of(operations.stepped(outcome.step, call.peeled))
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`."""
-        operation = operations.reset_episode(keywords)
-        self._post_for(place, operation, what="reset")
+        self._post(operations.reset_episode(keywords), place, "reset")
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`."""
-        self._post_for(place, operations.step(action, {}), what="step")
+        self._post(operations.step(actions.payload(row), {}), place, "step")
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""
@@ -158,7 +164,8 @@ class ConnectSession:
 
     def agent_access(self) -> AgentAccess:
         """See `RemoteSession`."""
-        self._check()
+        if self.lost is not None:
+            raise gone(self.lost)
         if self._agent_access is None:
             raise NotSupportedError("the server offers no access for agents")
         return self._agent_access
@@ -204,100 +211,72 @@ class ConnectSession:
         finally:
             await self._ride.berth.release()
 
-    def _check(self) -> None:
-        if self.lost is not None:
-            raise gone(self.lost)
-
     async def _ask(
-        self,
-        operation: session_pb2.Operation,
-        *,
-        what: str,
-        limit_s: float | None = None,
-        cancels: bool = True,
-        wait: AnswerWithin = answer_within,
+        self, operation: bytes, *, what: str, limit_s: float | None = None, cancels: bool = True
     ) -> session_pb2.Outcome:
-        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
-        pending = self._post(operation, answer, what=what)
-        limit_s = limit_s or self.limits.other_s
+        call = self._call(operation, what, limit_s or self.limits.other_s)
+        return await self._outcome(call, cancels=cancels)
+
+    def _call(
+        self, operation: bytes, what: str, limit_s: float, timeout_s: float | None = None
+    ) -> Call:
+        """Asks, to wait no longer than `limit_s`, or little longer than the server may take."""
+        call = Call(self._loop.create_future())
+        self._post(operation, call, what, timeout_s)
+        self._patience.allow(call, limit_s if timeout_s is None else timeout_s + SLACK_S)
+        return call
+
+    async def _outcome(
+        self,
+        call: Call,
+        answer: Awaitable[session_pb2.Outcome] | None = None,
+        *,
+        cancels: bool = True,
+    ) -> session_pb2.Outcome:
+        """Waits for the outcome of a call, and withdraws that if its caller is cancelled."""
         try:
-            outcome = await wait(answer, limit_s, what=what)
+            outcome = await (call.answer if answer is None else answer)
         except asyncio.CancelledError:
             if cancels:
-                self._withdraw(pending, operation)
+                call.cancelled = True
+                self._cancel(call.request_id)
             raise
         if outcome.HasField("error"):
-            raise self._failure(outcome)
+            raise self.failure(outcome)
         return outcome
 
-    async def _observe(
-        self,
-        operation: session_pb2.Operation,
-        what: str,
-        timeout_s: float | None,
-        limit_s: float,
-    ) -> tuple[session_pb2.Outcome, Peeled | None]:
-        """Asks for an observation, whose array may come beside it."""
-        answer: asyncio.Future[session_pb2.Outcome] = self._loop.create_future()
-        pending = self._post(operation, answer, what=what, timeout_s=timeout_s)
-        if timeout_s is not None:
-            limit_s = timeout_s + SLACK_S
-        try:
-            outcome = await answer_within(answer, limit_s, what=what)
-        except asyncio.CancelledError:
-            self._withdraw(pending, operation)
-            raise
-        if outcome.HasField("error"):
-            raise self._failure(outcome)
-        return outcome, pending.peeled
-
-    def _post_for(self, place: Place, operation: session_pb2.Operation, *, what: str) -> None:
-        answer = OutcomePlace(place, self._failure)
-        self._post(operation, answer, what=what).place = answer
-
-    def _withdraw(self, pending: Pending, operation: session_pb2.Operation) -> None:
-        pending.cancelled = True
-        self._cancel(operation.request_id)
-
     def _post(
-        self,
-        operation: session_pb2.Operation,
-        answer: Answer,
-        *,
-        what: str,
-        timeout_s: float | None = None,
-    ) -> Pending:
+        self, operation: bytes, pending: Pending, what: str, timeout_s: float | None = None
+    ) -> None:
         """Sends an operation under the next number."""
-        self._check()
-        link = self._ride.berth.link
-        self._unanswered.check_room(link.limits.operations_limit)
+        if self.lost is not None:
+            raise gone(self.lost)
+        ride, unanswered = self._ride, self._unanswered.by_id
+        limits = ride.berth.link.limits
+        self._unanswered.check_room(limits.operations_limit)
         request_id = self._last_id + 1
-        operation.request_id = request_id
-        operation.acknowledged_id = self._unanswered.lowest(request_id) - 1
-        if traceparent := TRACEPARENT.get():
-            operation.traceparent = traceparent
-        if timeout_s is not None:
-            operation.timeout.FromNanoseconds(max(1, round(timeout_s * 1e9)))
-        data = operation.SerializeToString()
-        link.limits.check_size(data)  # before the id is used up
+        acknowledged_id = next(iter(unanswered), request_id) - 1
+        data = operations.numbered(
+            operation, request_id, acknowledged_id, timeout_s, TRACEPARENT.get()
+        )
+        limits.check_size(data)  # before the id is used up
         self._last_id = request_id
-        pending = Pending(data, what, answer)
-        self._unanswered.add(request_id, pending)
-        if self._ride.send(data):
-            pending.stream = self._ride.streams
-        return pending
+        pending.what, pending.request_id, pending.data = what, request_id, data
+        pending.stream, pending.cancelled, pending.peeled = 0, False, None
+        unanswered[request_id] = pending
+        if ride.send(data):
+            pending.stream = ride.streams
 
     def close_at_once(self) -> None:
         """See `Rider`."""
         self._last_id += 1
-        operation = operations.close()
-        operation.request_id = self._last_id
-        self._ride.send(operation.SerializeToString())
+        self._ride.send(operations.numbered(operations.close(), self._last_id, 0))
 
     def _cancel(self, request_id: int) -> None:
-        self._ride.send(operations.cancel(request_id).SerializeToString())
+        self._ride.send(operations.cancel(request_id))
 
-    def _failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
+    def failure(self, outcome: session_pb2.Outcome) -> OpenEnvError:
+        """See `Failing`."""
         error = status.decode_error(outcome.error)
         if error.session_lost:
             self.lose(error)
@@ -305,38 +284,38 @@ class ConnectSession:
 
     # What comes by the stream, and becomes of it (`ride.Rider`)
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Receiver`."""
-        if outcome.HasField("progress"):
-            self._ride.settle()
-            if outcome.request_id == OPENING_ID:
-                self._opening.told(outcome.progress)
-            call = self._unanswered.what(outcome.request_id)
-            self._listening.hear_progress(outcome.progress, call=call)
+        if kind == "progress":
+            self._hear(outcome)
             return
-        pending = self._unanswered.take(outcome.request_id)
+        pending = self._unanswered.by_id.pop(outcome.request_id, None)
         if pending is not None:
             if self._ride.restless:
                 self._ride.settle()
-            if not pending.answer.done():
-                pending.answer.set_result(outcome)
+            pending.take(outcome, kind, self)
         elif outcome.control_id == ATTACH:
-            if outcome.HasField("error"):
+            if kind == "error":
                 self._ride.refused(status.decode_error(outcome.error))
             else:
                 self._ride.attached()
-        elif outcome.event.HasField("session_lost"):
-            if not (is_taken_over(outcome) and self._moving.retakes()):
+        elif kind == "event":
+            if not outcome.event.HasField("session_lost"):
+                self._listening.hear_event(outcome.event)
+            elif not (is_taken_over(outcome) and self._moving.retakes()):
                 self.lose(status.decode_error(outcome.event.session_lost))
-        elif outcome.HasField("event"):
-            self._listening.hear_event(outcome.event)
+
+    def _hear(self, outcome: session_pb2.Outcome) -> None:
+        self._ride.settle()
+        if outcome.request_id == OPENING_ID:
+            self._opening.told(outcome.progress)
+        call = self._unanswered.what(outcome.request_id)
+        self._listening.hear_progress(outcome.progress, call=call)
 
     def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""
-        pending = self._unanswered.get(outcome.request_id)
-        if pending is not None and pending.place is not None:
-            pending.place.peeled = peeled
-        elif pending is not None:
+        pending = self._unanswered.by_id.get(outcome.request_id)
+        if pending is not None:
             pending.peeled = peeled
 
     def outgrow(self) -> None:
@@ -347,14 +326,13 @@ class ConnectSession:
         """See `Rider`."""
         if not self._id:
             return None
-        operation = operations.attach(
+        return operations.attach(
             self._id,
             resume_key=self._key,
             control_id=ATTACH,
             progress=self._listening.progress,
             events=self._listening.events,
         )
-        return operation.SerializeToString()
 
     def lose(self, error: OpenEnvError) -> None:
         """See `Rider`."""
@@ -367,5 +345,6 @@ class ConnectSession:
 
     def _quit(self, *, settled: bool) -> None:
         """Leaves the stream and the link."""
+        self._patience.stop()
         self._moving.stop()
         self._ride.leave(settled=settled)

@@ -51,14 +51,15 @@ DRAINING = "draining"
 """The feature of clients that take the event of that name."""
 
 _CLOSE_TIMEOUT_S = 5.0
+_FRAME_BYTES = 16  # at most: what an operation has before it in the message
 _BARRIER = -1  # a control id
 
 
 class Receiver(Protocol):
     """A session, as its connection sees it."""
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
-        """Takes what one of its operations led to, or an event."""
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+        """Takes what one of its operations led to, or an event; `kind` names which it is."""
         ...
 
     def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
@@ -76,7 +77,7 @@ class _Barrier:
     def __init__(self) -> None:
         self.passed = asyncio.Event()
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Receiver`."""
         if outcome.control_id == _BARRIER:
             self.passed.set()
@@ -187,7 +188,7 @@ class Connection:
 
     def check_size(self, data: bytes) -> None:
         """Raises `MessageTooLargeError` if an operation is larger than the server takes."""
-        size = len(data) + 16  # and its frame in the message, and the session's number
+        size = len(data) + _FRAME_BYTES
         if size > self._size_limit:
             raise MessageTooLargeError(
                 f"the operation has {size} bytes, and {self._target} takes {self._size_limit}; "
@@ -274,21 +275,28 @@ class Connection:
             self.on_end(error)
 
     async def _receive(self) -> None:
-        read = self._transport.read
+        read, receivers = self._transport.read, self._receivers
         while (data := await read()) is not None:
             self._heard_at = self._loop.time()
             peeled = peel(data) if len(data) > LARGE_BYTES else None
             content = data if peeled is None else peeled.message
             response = self._parse(session_pb2.ConnectResponse, content)
-            if response.HasField("server") and not self._greeting.done():
+            if not self._greeting.done() and response.HasField("server"):
                 self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
                 self._tell_large(response, peeled)
-            for count, outcome in enumerate(response.outcomes, 1):
-                if outcome.HasField("shared_block"):
+            self._answered = self._answered or self._has_answer(response)
+            for count, outcome in enumerate(response.outcomes[:], 1):
+                kind = outcome.WhichOneof("kind")
+                if kind == "shared_block":
                     outcome = self._taken(outcome)
-                self._dispatch(outcome)
+                    kind = outcome.WhichOneof("kind")
+                receiver = receivers.get(outcome.session)
+                if receiver is None:
+                    self._hear(outcome, kind)
+                else:
+                    receiver.receive(outcome, kind)
                 if count % OUTCOMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         raise UnavailableError(f"{self._target} ended the stream", effect=Effect.UNKNOWN)
@@ -324,17 +332,20 @@ class Connection:
             elif outcome.ByteSize() > LARGE_BYTES:
                 receiver.outgrow()
 
-    def _dispatch(self, outcome: session_pb2.Outcome) -> None:
-        receiver = self._receivers.get(outcome.session)
-        if receiver is not None:
-            self._answered = self._answered or outcome.request_id > 0
-            receiver.receive(outcome)
-        elif outcome.session == -1 and outcome.HasField("error"):
+    def _has_answer(self, response: session_pb2.ConnectResponse) -> bool:
+        return any(
+            outcome.request_id > 0 and outcome.session in self._receivers
+            for outcome in response.outcomes
+        )
+
+    def _hear(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
+        """Takes what is for no session here, or for all of them."""
+        if outcome.session == -1 and kind == "error":
             raise status.decode_error(outcome.error)
-        elif outcome.session == -1 and outcome.event.HasField("draining"):
+        if outcome.session == -1 and outcome.event.HasField("draining"):
             self.draining = True
             for each in list(self._receivers.values()):
-                each.receive(outcome)
+                each.receive(outcome, kind)
         # What is left is late, for a session that has ended, or an event of the stream.
 
     async def _send(self) -> None:

@@ -93,11 +93,11 @@ class Crossing:
         self.error = error
         self._conclude(Landing.DOUBTFUL)
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Receiver`."""
         if outcome.control_id != ATTACH:
             return
-        if outcome.HasField("error"):
+        if kind == "error":
             self.error = status.decode_error(outcome.error)
             self._conclude(Landing.REFUSED)
         else:
@@ -118,12 +118,12 @@ class Farewell:
         self.heard = asyncio.Event()
         """Set once nothing more will come."""
 
-    def receive(self, outcome: session_pb2.Outcome) -> None:
+    def receive(self, outcome: session_pb2.Outcome, kind: str | None) -> None:
         """See `Receiver`."""
         if is_taken_over(outcome):
             self.heard.set()
         else:
-            self._session.receive(outcome)
+            self._session.receive(outcome, kind)
 
     def peel(self, outcome: session_pb2.Outcome, peeled: Peeled) -> None:
         """See `Receiver`."""

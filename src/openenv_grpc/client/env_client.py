@@ -17,8 +17,9 @@ from openenv_grpc.client.connecting import connect_all
 from openenv_grpc.client.connections import Wanted
 from openenv_grpc.client.credentials import FilePath
 from openenv_grpc.client.events import Audience, Event, EventLog, Progress
+from openenv_grpc.client.outcomes import Evaluation
 from openenv_grpc.client.providers import Provider
-from openenv_grpc.client.remote_session import Evaluation, RemoteSession, gone
+from openenv_grpc.client.remote_session import RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
 from openenv_grpc.client.urls import Target, parse_url
@@ -241,7 +242,7 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
             UnavailableError, SessionNotFoundError: the connection was lost for too long, or the
                 server is another; `effect` tells whether the step happened.
         """
-        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None))
+        timeout_s = arguments.timeout(kwargs.pop("timeout_s", None)) if kwargs else None
         session = self._session
         if (
             session is None

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from openenv_grpc.client import json_errors, tool_answers
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.outcomes import Evaluation, Observed
+from openenv_grpc.client.pending import Posted
 from openenv_grpc.client.remote_session import (
-    Evaluation,
-    Place,
+    Actions,
     answer_within,
     gone,
     in_flight,
@@ -104,22 +105,22 @@ class JsonSession:
         frame = _frame("step", action, what="the action")
         return _observed(await self._ask(frame, "observation", what="step", timeout_s=timeout_s))
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`."""
         self._post(self.reset(keywords, timeout_s=None), place)
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`."""
-        self._post(self.step(action, {}, timeout_s=None), place)
+        self._post(self.step(actions.fields(row), {}, timeout_s=None), place)
 
-    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Place) -> None:
+    def _post(self, asking: Coroutine[Any, Any, dict[str, Any]], place: Posted) -> None:
         async def ask() -> None:
             try:
                 payload = await asking
             except OpenEnvError as error:
                 place.fail(error)
             else:
-                place.fill(payload)
+                place.fill(_observed_of(payload))
 
         task = asyncio.get_running_loop().create_task(ask(), name="openenv-grpc posted")
         self._posted.add(task)
@@ -267,3 +268,13 @@ def _observed(data: Answer) -> dict[str, Any]:
         "truncated": truncated,
         "info": {},
     }
+
+
+def _observed_of(payload: dict[str, Any]) -> Observed:
+    return (
+        payload["observation"],
+        payload.get("reward"),
+        payload["terminated"],
+        payload["truncated"],
+        payload["info"],
+    )

@@ -80,7 +80,8 @@ class Link:
         self._unsettled = False  # whether the server may not have read that a session is to end
         self._delay_s = FIRST_DELAY_S
         self._stream: Stream | None = None
-        self._limits = stream.connection
+        self.limits = stream.connection
+        """The last stream that there was, for what its server takes."""
         self._leaving: list[Connection] = []  # streams that have ended, and clean up still
         self._lost: OpenEnvError = UnavailableError("the connection was closed")
         self._use(stream)
@@ -104,11 +105,6 @@ class Link:
     def stream(self) -> Stream | None:
         """The stream that there is just now."""
         return self._stream
-
-    @property
-    def limits(self) -> Connection:
-        """The last stream that there was, for what its server takes."""
-        return self._limits
 
     def add(self, session: Traveller) -> None:
         """Takes a session along. Raises if there is no stream."""
@@ -146,7 +142,7 @@ class Link:
 
     def _use(self, stream: Stream) -> None:
         self._stream = stream
-        self._limits = stream.connection
+        self.limits = stream.connection
         stream.connection.on_end = self._ended
         stream.connection.on_cancel = self._part
         for session in list(self._sessions):

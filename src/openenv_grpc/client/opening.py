@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
 
 from openenv_grpc.client.remote_session import no_answer
 from openenv_grpc.v1 import session_pb2
@@ -23,16 +22,6 @@ SAY_AFTER_S = 5.0
 SAY_AGAIN_S = 60.0
 
 
-class AnswerWithin(Protocol):
-    """Waits for an outcome, within a limit of one kind or another."""
-
-    async def __call__(
-        self, answer: asyncio.Future[session_pb2.Outcome], limit_s: float, *, what: str
-    ) -> session_pb2.Outcome:
-        """Returns it. Raises `DeadlineExceededError`."""
-        ...
-
-
 class Opening:
     """Waits for the outcome of an `open`: for longer while the server has it wait for a slot."""
 
@@ -47,7 +36,7 @@ class Opening:
         self._place: session_pb2.Progress | None = None  # while it waits for a slot
 
     async def answer_within(
-        self, answer: asyncio.Future[session_pb2.Outcome], limit_s: float, *, what: str
+        self, answer: asyncio.Future[session_pb2.Outcome], limit_s: float
     ) -> session_pb2.Outcome:
         """Waits for the outcome, at most `limit_s` beside what it waits for a slot.
 
@@ -55,7 +44,7 @@ class Opening:
             DeadlineExceededError: it did not come in time. It may still come.
         """
         self._answer, self._limit_s = answer, limit_s
-        self._allow(limit_s, what)
+        self._allow(limit_s)
         try:
             return await answer
         finally:
@@ -70,20 +59,20 @@ class Opening:
             if self._place is None:
                 self._saying = self._loop.call_later(SAY_AFTER_S, self._say, logging.WARNING)
             self._place = progress
-            self._allow(self.queue_timeout_s + self._limit_s, "open")
+            self._allow(self.queue_timeout_s + self._limit_s)
         elif self._place is not None:
             self._place = None
             self._stop(self._saying)
-            self._allow(self._limit_s, "open")
+            self._allow(self._limit_s)
 
-    def _allow(self, limit_s: float, what: str) -> None:
+    def _allow(self, limit_s: float) -> None:
         """Waits for as long from now on."""
         self._stop(self._giving_up)
-        self._giving_up = self._loop.call_later(limit_s, self._give_up, limit_s, what)
+        self._giving_up = self._loop.call_later(limit_s, self._give_up, limit_s)
 
-    def _give_up(self, limit_s: float, what: str) -> None:
+    def _give_up(self, limit_s: float) -> None:
         if not self._answer.done():
-            self._answer.set_exception(no_answer(what, limit_s))
+            self._answer.set_exception(no_answer("open", limit_s))
 
     def _say(self, level: int) -> None:
         place = self._place

@@ -39,6 +39,8 @@ def action_payload(action: object) -> Mapping[str, JsonValue]:
     Raises:
         InvalidRequestError: it is a plain value.
     """
+    if type(action) is dict:  # as most are; other questions take longer
+        return action
     if isinstance(action, BaseModel):
         return action.model_dump()
     if isinstance(action, Mapping):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from openenv_grpc.client.agent_access import AgentAccess
+from openenv_grpc.client.outcomes import Evaluation
+from openenv_grpc.client.pending import Posted
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.errors import (
     DeadlineExceededError,
@@ -22,37 +23,15 @@ from openenv_grpc.types import Budgets, JsonValue
 AnswerT = TypeVar("AnswerT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """The verdict on an episode as it stands."""
+class Actions(Protocol):
+    """Gives each environment its action, by its place among those that are asked."""
 
-    reward: float | None = None
-    """Earned and not yet reported by a step; `None` where there is no verdict, which is not 0."""
-    rewards: dict[str, float] = field(default_factory=dict)
-    """Parts of the reward by name."""
-    terminated: bool = False
-    truncated: bool = False
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode is over."""
-        return self.terminated or self.truncated
-
-
-class Place(Protocol):
-    """Takes the payload of an observation, for one who waits for many at once."""
-
-    @property
-    def done(self) -> bool:
-        """Whether it is not wanted any more."""
+    def fields(self, row: int) -> Mapping[str, JsonValue]:
+        """Returns an action as a mapping."""
         ...
 
-    def fill(self, payload: dict[str, Any]) -> None:
-        """Takes the payload."""
-        ...
-
-    def fail(self, error: OpenEnvError) -> None:
-        """Takes what went wrong instead."""
+    def payload(self, row: int) -> bytes:
+        """Returns it as it is sent. Raises `InvalidRequestError` if it cannot be."""
         ...
 
 
@@ -100,12 +79,12 @@ class RemoteSession(Protocol):
         """Applies an action and returns the payload of the observation."""
         ...
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """Starts an episode without waiting. Raises what is wrong before anything is sent."""
         ...
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
-        """Applies an action without waiting. Raises what is wrong before anything is sent."""
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
+        """Applies one of some actions without waiting. Raises what is wrong before it is sent."""
         ...
 
     async def state(self) -> dict[str, Any]:

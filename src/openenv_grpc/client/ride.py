@@ -109,11 +109,11 @@ class Ride:
         self.streams += 1
 
     def _send_unanswered(self) -> None:
-        for request_id, pending in self._unanswered.items():
+        for pending in self._unanswered.by_id.values():
             self.send(pending.data)
             pending.stream = pending.stream or self.streams
             if pending.cancelled:
-                self.send(operations.cancel(request_id).SerializeToString())
+                self.send(operations.cancel(pending.request_id))
 
     def attached(self) -> None:
         """Learns that the session is on the stream."""

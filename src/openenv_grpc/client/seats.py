@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from openenv_grpc.client.remote_session import RemoteSession
+from openenv_grpc.client.outcomes import Observed
+from openenv_grpc.client.pending import Posted
+from openenv_grpc.client.remote_session import Actions, RemoteSession
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
 
@@ -51,30 +53,12 @@ class Seat:
         return self.seen or {}
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Arrival:
-    """What one environment has answered."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of an episode, where the next one has begun already."""
 
-    seat: Seat
     seen: dict[str, Any]
-    reward: float | None = None
-    terminated: bool = False
-    truncated: bool = False
-    info: dict[str, Any] = field(default_factory=dict)
-    final: Arrival | None = None
-    """The end of the last episode, where this is the beginning of the next."""
-    error: OpenEnvError | None = None
-    """Why there is no answer; the observation is the last one then."""
-
-    def observation(self) -> dict[str, Any]:
-        """Returns the fields of the observation."""
-        return self.seen
-
-    def told(self) -> OpenEnvError:
-        """Returns the error, with the environment that it is about."""
-        assert self.error is not None
-        self.error.metadata = {**self.error.metadata, "env": str(self.seat.index)}
-        return self.error
+    info: dict[str, Any]
 
 
 class Owner(Protocol):
@@ -82,8 +66,8 @@ class Owner(Protocol):
 
     autoreset: Autoreset
 
-    def arrived(self, turn: Turn, arrival: Arrival) -> None:
-        """Takes an answer."""
+    def arrived(self, turn: Turn) -> None:
+        """Takes a turn that is done."""
         ...
 
     def reopen(self, turn: Turn, keywords: Mapping[str, JsonValue]) -> None:
@@ -91,24 +75,35 @@ class Owner(Protocol):
         ...
 
 
-class Turn:
-    """One step or reset of one environment (`remote_session.Place`)."""
+class Turn(Posted):
+    """One step or reset of one environment, and what came of it."""
 
-    __slots__ = ("_beginning", "_final", "_owner", "done", "seat")
+    __slots__ = (
+        "_beginning", "_owner", "error", "final", "info", "reward", "seat", "seen", "terminated",
+        "truncated",
+    )  # fmt: skip
 
     def __init__(self, owner: Owner, seat: Seat) -> None:
+        self.done = False
         self._owner = owner
-        self._final: Arrival | None = None
         self._beginning = False  # of an episode
         self.seat = seat
-        self.done = False
+        self.final: Ending | None = None
+        """The end of the last episode, where the observation is the beginning of the next."""
+        self.error: OpenEnvError | None = None
+        """Why there is no answer; the observation is the last one then."""
+        self.reward: float | None = None
+        self.terminated = self.truncated = False
+        # And once it is done:
+        self.seen: dict[str, Any]
+        self.info: dict[str, Any]
 
-    def step(self, action: Mapping[str, JsonValue]) -> None:
-        """Asks for a step."""
+    def step(self, actions: Actions, row: int) -> None:
+        """Asks for a step, with one of some actions."""
         session = self.seat.session
         assert session is not None  # the client is connected
         try:
-            session.post_step(action, self)
+            session.post_step(actions, row, self)
         except OpenEnvError as error:
             self.fail(error)
 
@@ -124,58 +119,53 @@ class Turn:
         except OpenEnvError as error:
             self.fail(error)
 
-    def fill(self, payload: dict[str, Any]) -> None:
-        """See `Place`."""
+    def fill(self, observed: Observed) -> None:
+        """See `Posted`."""
         if self.done:
             return
-        arrival = self._read(payload)
-        seat = self.seat
-        seat.seen = arrival.seen
-        seat.over = payload["done"]
-        if self._beginning:
-            seat.over = arrival.terminated = arrival.truncated = False
-            arrival.reward = 0.0
-        elif seat.over and self._owner.autoreset is Autoreset.SAME_STEP:
-            self._final = arrival
-            self.reset({})
-            return
-        self._finish(arrival)
-
-    def fail(self, error: OpenEnvError) -> None:
-        """See `Place`."""
-        if self.done:
-            return
-        seat = self.seat
-        lost = error.session_lost
-        seat.over = seat.over or lost or self._beginning
-        arrival = Arrival(seat=seat, seen=seat.observation(), truncated=lost, error=error)
-        if lost and not self._beginning and self._owner.autoreset is Autoreset.SAME_STEP:
-            self._final = arrival
-            self.reset({})
-        else:
-            self._finish(arrival)
-
-    def _finish(self, arrival: Arrival) -> None:
-        self.done = True
-        final = self._final
-        if final is not None:
-            arrival.final = final
-            arrival.reward = final.reward
-            arrival.terminated, arrival.truncated = final.terminated, final.truncated
-            arrival.error = arrival.error or final.error
-        self._owner.arrived(self, arrival)
-
-    def _read(self, payload: dict[str, Any]) -> Arrival:
-        seen = payload["observation"]
-        info = payload["info"]
+        seen, reward, terminated, truncated, info = observed
         metadata = seen.pop("metadata", None)
         if metadata:
             info["metadata"] = metadata
-        return Arrival(
-            seat=self.seat,
-            seen=seen,
-            reward=payload["reward"],
-            terminated=payload["terminated"],
-            truncated=payload["truncated"],
-            info=info,
-        )
+        seat = self.seat
+        self.seen = seat.seen = seen
+        self.info = info
+        if self._beginning:
+            seat.over = False
+            if self.final is None:
+                self.reward = 0.0
+        else:
+            self.reward, self.terminated, self.truncated = reward, terminated, truncated
+            seat.over = terminated or truncated
+            if seat.over and self._owner.autoreset is Autoreset.SAME_STEP:
+                self._begin_anew()
+                return
+        self.done = True
+        self._owner.arrived(self)
+
+    def fail(self, error: OpenEnvError) -> None:
+        """See `Posted`."""
+        if self.done:
+            return
+        seat, lost, ended = self.seat, error.session_lost, self.final is not None
+        seat.over = seat.over or lost or self._beginning
+        self.seen, self.info = seat.observation(), {}
+        self.error = error
+        if not ended:
+            self.reward, self.terminated, self.truncated = None, False, lost
+        if lost and not self._beginning and self._owner.autoreset is Autoreset.SAME_STEP:
+            self._begin_anew()
+            return
+        self.done = True
+        self._owner.arrived(self)
+
+    def _begin_anew(self) -> None:
+        """Resets at once where an episode has ended."""
+        self.final = Ending(self.seen, self.info)
+        self.reset({})
+
+    def told(self) -> OpenEnvError:
+        """Returns the error, with the environment that it is about."""
+        assert self.error is not None
+        self.error.metadata = {**self.error.metadata, "env": str(self.seat.index)}
+        return self.error

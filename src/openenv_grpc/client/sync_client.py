@@ -18,7 +18,7 @@ from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.apart import new_event_loop
 from openenv_grpc.client.blocks import Block
 from openenv_grpc.client.events import Event
-from openenv_grpc.client.remote_session import Evaluation
+from openenv_grpc.client.outcomes import Evaluation
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue, StepResult
 

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.remote_session import Evaluation, Place, RemoteSession
+from openenv_grpc.client.outcomes import Evaluation
+from openenv_grpc.client.pending import Posted
+from openenv_grpc.client.remote_session import Actions, RemoteSession
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.urls import Target
 from openenv_grpc.errors import OpenEnvError
@@ -65,15 +67,15 @@ class TracedSession:
         with self._span("step"):
             return await self._session.step(action, keywords, timeout_s=timeout_s)
 
-    def post_reset(self, keywords: Mapping[str, JsonValue], place: Place) -> None:
+    def post_reset(self, keywords: Mapping[str, JsonValue], place: Posted) -> None:
         """See `RemoteSession`. The span is of the sending; the server's, its child, of the rest."""
         with self._span("reset"):
             self._session.post_reset(keywords, place)
 
-    def post_step(self, action: Mapping[str, JsonValue], place: Place) -> None:
+    def post_step(self, actions: Actions, row: int, place: Posted) -> None:
         """See `RemoteSession`. The span is of the sending; the server's, its child, of the rest."""
         with self._span("step"):
-            self._session.post_step(action, place)
+            self._session.post_step(actions, row, place)
 
     async def state(self) -> dict[str, Any]:
         """See `RemoteSession`."""

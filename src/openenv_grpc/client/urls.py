@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from openenv_grpc.errors import InvalidRequestError
@@ -52,6 +53,7 @@ def is_url(text: str) -> bool:
     return "://" in text or text.lower().startswith((_UNIX, *_WEB_UNIX))
 
 
+@lru_cache(maxsize=256)
 def parse_url(base_url: str) -> Target:
     """Reads a base URL. One without a scheme is a WebSocket's, as in the reference.
 

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, Unpack
 
-from openenv_grpc.client import batches, parsing
+from openenv_grpc.client import batches
+from openenv_grpc.client.actions import read_actions
 from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.remote_session import no_answer
-from openenv_grpc.client.seats import Arrival, Autoreset, Seat, Turn
+from openenv_grpc.client.seats import Autoreset, Seat, Turn
 from openenv_grpc.client.sync_vector import SyncVectorEnvClient
 from openenv_grpc.client.vector_results import VectorStep, infos_of, step_of
 from openenv_grpc.client.vector_sessions import ConnectionArguments, VectorSessions
@@ -75,7 +76,7 @@ class VectorEnvClient(AsyncBlock):
         self._masks_errors = errors == "mask"
         self._seats = [Seat(index) for index in range(num_envs)]
         self._stack = batches.Stack(reuse=not copy)
-        self._ready: deque[Arrival] = deque()
+        self._ready: deque[Turn] = deque()
         self._turns: dict[int, Turn] = {}  # by environment, those without an answer
         self._wanted = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -127,12 +128,12 @@ class VectorEnvClient(AsyncBlock):
         keywords = dict(options or {})
         chosen = self._masked(keywords.pop("reset_mask", None))
         self._post_resets(chosen, seed, keywords)
-        arrivals = {arrival.seat.index: arrival for arrival in await self._take(len(chosen))}
-        for arrival in arrivals.values():
-            if arrival.error is not None:
-                raise arrival.told()
+        turns = {turn.seat.index: turn for turn in await self._take(len(chosen))}
+        for turn in turns.values():
+            if turn.error is not None:
+                raise turn.told()
         observed = self._stack.stacked([seat.observation() for seat in self._seats])
-        infos = [arrivals[index].info if index in arrivals else {} for index in self._indices()]
+        infos = [turns[index].info if index in turns else {} for index in self._indices()]
         return observed, infos_of(infos)
 
     def async_reset(
@@ -159,9 +160,9 @@ class VectorEnvClient(AsyncBlock):
             OpenEnvError: an environment's step failed; `metadata["env"]` tells which.
         """
         self.send(actions)
-        arrivals = await self._take(self.num_envs)
-        arrivals.sort(key=_index)
-        return self._result(arrivals)
+        turns = await self._take(self.num_envs)
+        turns.sort(key=_index)
+        return self._result(turns)
 
     def send(self, actions: Any, env_id: Sequence[int] | None = None) -> None:
         """Sends an action to each of some environments, all if `env_id` is not given.
@@ -172,17 +173,16 @@ class VectorEnvClient(AsyncBlock):
         self._check_connected()
         indices = list(self._indices()) if env_id is None else [int(index) for index in env_id]
         self._check_idle(indices)
-        chosen = batches.rows(actions, len(indices))
-        payloads = [parsing.action_payload(action) for action in chosen]
+        chosen = read_actions(actions, len(indices))
         if self.autoreset is Autoreset.DISABLED:
             self._check_running(indices)
-        for index, payload in zip(indices, payloads, strict=True):
+        for row, index in enumerate(indices):
             seat = self._seats[index]
             turn = self._turns[index] = Turn(self, seat)
             if seat.over:
                 turn.reset({})
             else:
-                turn.step(payload)
+                turn.step(chosen, row)
 
     async def recv(self) -> VectorStep:
         """Waits until `batch_size` environments have answered, or all that were asked.
@@ -243,7 +243,7 @@ class VectorEnvClient(AsyncBlock):
             raise InvalidRequestError("the sessions are not open; reset() or connect() first")
 
     def _check_idle(self, indices: Sequence[int]) -> None:
-        asked = self._turns.keys() | {arrival.seat.index for arrival in self._ready}
+        asked = self._turns.keys() | {turn.seat.index for turn in self._ready}
         busy = sorted(asked.intersection(indices))
         if busy:
             raise InvalidRequestError(
@@ -265,11 +265,12 @@ class VectorEnvClient(AsyncBlock):
 
     # What comes back
 
-    def arrived(self, turn: Turn, arrival: Arrival) -> None:
-        """Takes an answer (`seats.Owner`)."""
-        if self._turns.get(turn.seat.index) is turn:
-            del self._turns[turn.seat.index]
-        self._ready.append(arrival)
+    def arrived(self, turn: Turn) -> None:
+        """Takes a turn that is done (`seats.Owner`)."""
+        index = turn.seat.index
+        if self._turns.get(index) is turn:
+            del self._turns[index]
+        self._ready.append(turn)
         waiter = self._waiter
         if waiter is not None and len(self._ready) >= self._wanted and not waiter.done():
             waiter.set_result(None)
@@ -291,7 +292,7 @@ class VectorEnvClient(AsyncBlock):
         except OpenEnvError as error:
             turn.fail(error)
 
-    async def _take(self, count: int) -> list[Arrival]:
+    async def _take(self, count: int) -> list[Turn]:
         """Waits for answers. Those that do not come in time are errors."""
         if self._waiter is not None:
             raise InvalidRequestError("another call waits for answers; one at a time can")
@@ -316,17 +317,16 @@ class VectorEnvClient(AsyncBlock):
         if due:
             await self._take(due)
 
-    def _result(self, arrivals: list[Arrival]) -> VectorStep:
+    def _result(self, turns: list[Turn]) -> VectorStep:
         if not self._masks_errors:
-            for arrival in arrivals:
-                if arrival.error is not None and not arrival.error.session_lost:
-                    raise arrival.told()
-        observed = self._stack.stacked([arrival.observation() for arrival in arrivals])
-        return step_of(arrivals, observed)
+            for turn in turns:
+                if turn.error is not None and not turn.error.session_lost:
+                    raise turn.told()
+        return step_of(turns, self._stack.stacked([turn.seen for turn in turns]))
 
 
-def _index(arrival: Arrival) -> int:
-    return arrival.seat.index
+def _index(turn: Turn) -> int:
+    return turn.seat.index
 
 
 def _seeds(seed: Seeds, count: int) -> Sequence[int | None]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openenv_grpc.client.batches import numpy_module
-from openenv_grpc.client.seats import Arrival
+from openenv_grpc.client.seats import Turn
 
 if TYPE_CHECKING:
     import numpy
@@ -29,34 +29,34 @@ class VectorStep(NamedTuple):
     `metadata`, `error`, `final_obs`, `final_info`; and `env_id`, whose rows these are."""
 
 
-def step_of(arrivals: Sequence[Arrival], observations: dict[str, Any]) -> VectorStep:
+def step_of(turns: Sequence[Turn], observations: dict[str, Any]) -> VectorStep:
     """Puts answers together."""
     numpy = numpy_module()
     nan = numpy.nan
-    infos = infos_of([arrival.info for arrival in arrivals])
-    if any(arrival.error is not None or arrival.final is not None for arrival in arrivals):
-        infos |= infos_of([_special(arrival) for arrival in arrivals])
-    infos["env_id"] = numpy.array([arrival.seat.index for arrival in arrivals], numpy.int64)
+    infos = infos_of([turn.info for turn in turns])
+    if any(turn.error is not None or turn.final is not None for turn in turns):
+        infos |= infos_of([_special(turn) for turn in turns])
+    infos["env_id"] = numpy.array([turn.seat.index for turn in turns], numpy.int64)
     return VectorStep(
         observations=observations,
         rewards=numpy.array(
-            [nan if arrival.reward is None else arrival.reward for arrival in arrivals],
+            [nan if turn.reward is None else turn.reward for turn in turns],
             numpy.float64,
         ),
-        terminations=numpy.array([arrival.terminated for arrival in arrivals], numpy.bool_),
-        truncations=numpy.array([arrival.truncated for arrival in arrivals], numpy.bool_),
+        terminations=numpy.array([turn.terminated for turn in turns], numpy.bool_),
+        truncations=numpy.array([turn.truncated for turn in turns], numpy.bool_),
         infos=infos,
     )
 
 
-def _special(arrival: Arrival) -> dict[str, Any]:
+def _special(turn: Turn) -> dict[str, Any]:
     """Returns what the infos tell where an episode ended or a step failed."""
     found: dict[str, Any] = {}
-    if arrival.error is not None:
-        found["error"] = arrival.told()
-    if arrival.final is not None:
-        found["final_obs"] = arrival.final.seen
-        found["final_info"] = arrival.final.info
+    if turn.error is not None:
+        found["error"] = turn.told()
+    if turn.final is not None:
+        found["final_obs"] = turn.final.seen
+        found["final_info"] = turn.final.info
     return found
 
 

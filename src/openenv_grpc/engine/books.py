@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from openenv_grpc.environment import EpisodeBooks, EpisodeRandom
+from openenv_grpc.ids import random_uuid
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import JsonValue
 
@@ -32,11 +32,11 @@ class Books:
     def start(self, episode_id: str | None, seed: object) -> None:
         """Opens the page of a new episode."""
         self.episode.seed = seed if isinstance(seed, int | float | str) else None
-        self.episode.episode_id = episode_id or str(uuid.uuid4())
+        self.episode.episode_id = episode_id or random_uuid()
         self.episode.step_count = 0
         self.started = True
         self.done = self.truncated = self.under_way = False
-        self._settle()
+        self.settle()
 
     def count_step(self) -> None:
         """Notes that an action was applied."""
@@ -45,13 +45,15 @@ class Books:
 
     def saw(self, *, done: bool, truncated: bool) -> None:
         """Notes whether the episode is over."""
-        self.done = done or truncated
+        self.done = over = done or truncated
         self.truncated = truncated
-        self.under_way = not self.done
+        self.under_way = not over
 
-    def stepped(self) -> None:
-        """Notes that a step has reported what was earned so far."""
-        self._settle()
+    def settle(self) -> None:
+        """Notes that what was earned so far is reported, or of the past."""
+        self.earned = None
+        if self.earned_parts:
+            self.earned_parts = {}
 
     def earn(self, answer: ToolAnswer) -> None:
         """Notes a tool call, and what it had for the trainer."""
@@ -82,10 +84,6 @@ class Books:
         self.started, self.under_way = saved["started"], saved["under_way"]
         self.done, self.truncated = saved["done"], saved["truncated"]
         self.earned, self.earned_parts = saved["earned"], dict(saved["earned_parts"])
-
-    def _settle(self) -> None:
-        self.earned = None
-        self.earned_parts = {}
 
 
 def add_up(sums: dict[str, float], parts: Mapping[str, float]) -> None:

@@ -66,12 +66,11 @@ class House(Protocol):
         """Builds the environment."""
         ...
 
-    def run(self, operation: Operation, done: Done) -> None:
-        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
-        ...
+    def run(self, operation: Operation, done: Done) -> asyncio.Task[Outcome | BaseException] | None:
+        """Does an operation: returns the task of one that is awaited.
 
-    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
-        """Starts an operation that is awaited; `None` if it is not of that kind."""
+        `done` gets one that blocks, with the outcome, on the event loop.
+        """
         ...
 
     def retire(self) -> None:
@@ -172,27 +171,25 @@ class Housing:
             self._performer = self._made
             if self._made is not None and self._made.instance.shape.on_loop:
                 self.vacate()  # no thread for each environment that hardly needs one
-        if self._settled is not None:
-            self._settled(error)
+        settled, self._settled = self._settled, None  # which holds on to the opening operation
+        if settled is not None:
+            settled(error)
 
     # Its use
 
-    def run(self, operation: Operation, done: Done) -> None:
-        """Runs a blocking operation; `done` gets it with the outcome, on the event loop."""
+    def run(self, operation: Operation, done: Done) -> asyncio.Task[Outcome | BaseException] | None:
+        """See `House`."""
         performer = self._performer
         assert performer is not None
-        if performer.instance.is_at_hand(operation.kind):
-            inline_worker(self._registered.spec.name).run(performer.perform, operation, done)
-        else:
-            (self._worker or self._taken()).run(performer.perform, operation, done)
-
-    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
-        """Starts an operation that is awaited; `None` if it is not of that kind."""
-        performer = self._performer
-        assert performer is not None
-        if not performer.instance.awaits(operation):
-            return None
-        return asyncio.get_running_loop().create_task(awaited(performer, operation))
+        if operation.kind in performer.instance.not_blocking:
+            if performer.instance.awaits(operation):
+                return asyncio.get_running_loop().create_task(awaited(performer, operation))
+            if performer.instance.is_at_hand(operation.kind):
+                worker = inline_worker(self._registered.spec.name)
+                worker.run(performer.perform, operation, done)
+                return None
+        (self._worker or self._taken()).run(performer.perform, operation, done)
+        return None
 
     # The end
 

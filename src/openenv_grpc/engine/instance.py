@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from openenv_grpc.engine import adapt, saving
 from openenv_grpc.engine.adapt import Method, Shape
-from openenv_grpc.engine.agent_side import AgentSide, Prepared
+from openenv_grpc.engine.agent_side import AGENT_KINDS, AgentSide, Prepared
 from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.errors import (
@@ -52,23 +54,18 @@ class Instance:
         adapt.bind_mode(environment, self.spec.mode)
         if self.shape.ours:
             adapt.bind_books(environment, self.books.episode)
-        self._agent_side = AgentSide(environment, registered, books, self)
-        self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
-            Kind.STEP: self._prepare_step,
-            Kind.RESET: self._prepare_reset,
-            Kind.STATE: self._prepare_state,
-            Kind.EVALUATE: self._prepare_evaluate,
-            Kind.TASKS: self._prepare_tasks,
-            Kind.METADATA: self._prepare_metadata,
-            Kind.SNAPSHOT: self._prepare_snapshot,
-            Kind.RESTORE: self._prepare_restore,
-            **self._agent_side.prepare,
-        }
+        self._agent_side = AgentSide(environment, registered, books, weakref.proxy(self))
+        self.not_blocking = frozenset(
+            kind
+            for kind in Kind
+            if kind is Kind.TASKS or self.awaits_kind(kind) or self.is_at_hand(kind)
+        )
+        """Kinds of which no operation, or not every one, blocks; see `awaits`, `is_at_hand`."""
+        self._requires_reset = self.shape.requires_reset
+        self._find_step = attrgetter(self.shape.step.name)  # which may be the instance's own
 
     def awaits(self, operation: Operation) -> bool:
         """Tells whether an operation is awaited on the event loop."""
-        if operation.kind is Kind.STEP:
-            return self.shape.step.asynchronous
         if operation.kind is Kind.TASKS:
             method = self.shape.tasks.get(operation.payload.method)
             return method is not None and method.asynchronous
@@ -81,7 +78,7 @@ class Instance:
                 return self.shape.step.asynchronous
             case Kind.RESET:
                 return self.shape.reset.asynchronous
-            case kind if kind in self._agent_side.prepare:
+            case kind if kind in AGENT_KINDS:
                 return self._agent_side.awaits(kind)
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
@@ -99,7 +96,11 @@ class Instance:
 
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
-        prepared = self._prepare[operation.kind](operation)
+        prepare = _PREPARE.get(operation.kind)
+        if prepare is None:
+            prepared = self._agent_side.prepared(operation)
+        else:
+            prepared = prepare(self, operation)
         if operation.listener is None and operation.changes is None:
             return prepared
         call, complete = prepared
@@ -120,11 +121,12 @@ class Instance:
 
     def _prepare_step(self, operation: Operation) -> Prepared:
         read = operation.codec.read_step(operation, self.spec)
-        self.check_episode()
-        keywords: dict[str, JsonValue] = {}
-        if read.keywords:
-            keywords = self._accepted(self.shape.step, read.keywords, strict=read.strict)
-        return self._step(operation, read.action, keywords), self.stepped
+        if self._requires_reset:
+            self.check_episode()
+        if read.keywords or operation.timeout_s is not None:
+            keywords = self._accepted(self.shape.step, read.keywords or {}, strict=read.strict)
+            return self._timed_step(operation, read.action, keywords), self.stepped
+        return partial(self._find_step(self.environment), read.action), self.stepped
 
     @property
     def awaits_step(self) -> bool:
@@ -133,20 +135,19 @@ class Instance:
 
     def step_call(self, operation: Operation, action: Any) -> Callable[[], Any]:
         """See `Episodes`."""
-        return self._step(operation, action, {})
+        return self._timed_step(operation, action, {})
 
-    def _step(
+    def _timed_step(
         self, operation: Operation, action: Any, keywords: dict[str, JsonValue]
     ) -> Callable[[], Any]:
-        method = self.shape.step
-        if operation.timeout_s is not None and method.accepts("timeout_s"):
+        if operation.timeout_s is not None and self.shape.step.accepts("timeout_s"):
             keywords.setdefault("timeout_s", operation.timeout_s)
-        return partial(method.of(self.environment), action, **keywords)
+        return partial(self._find_step(self.environment), action, **keywords)
 
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
         observed = self.observe_step(observation)
-        self.books.stepped()
+        self.books.settle()
         return observed
 
     def observe_step(self, observation: Any) -> Observed:
@@ -186,19 +187,17 @@ class Instance:
         return self.books.episode.episode_id
 
     def _observe(self, observation: Any) -> Observed:
-        has_reward, has_done, has_truncated = adapt.observed_fields(observation)
-        observed = Observed(
-            observation=observation,
-            reward=observation.reward if has_reward else None,
-            done=bool(observation.done) if has_done else False,
-            truncated=observation.truncated if has_truncated else False,
-        )
-        self.books.saw(done=observed.done, truncated=observed.truncated)
-        return observed
+        cls: type = type(observation)
+        has_reward, has_done, has_truncated = adapt.observed_fields(cls)
+        reward = observation.reward if has_reward else None
+        done = bool(observation.done) if has_done else False
+        truncated = observation.truncated if has_truncated else False
+        self.books.saw(done=done, truncated=truncated)
+        return Observed(observation, reward, done, truncated)
 
     def check_episode(self) -> None:
         """See `Episodes`."""
-        if not self.shape.requires_reset:
+        if not self._requires_reset:
             return
         if not self.books.started:
             raise EpisodeNotStartedError("no episode has been started; reset first")
@@ -278,6 +277,23 @@ class Instance:
     def close(self) -> Any:
         """Closes the environment; returns an awaitable if its `close` is asynchronous."""
         return None if self.shape.close is None else self.shape.close.call(self.environment)
+
+
+_PREPARE: dict[Kind, Callable[[Instance, Operation], Prepared]] = {
+    Kind.STEP: Instance._prepare_step,
+    Kind.RESET: Instance._prepare_reset,
+    Kind.STATE: Instance._prepare_state,
+    Kind.EVALUATE: Instance._prepare_evaluate,
+    Kind.TASKS: Instance._prepare_tasks,
+    Kind.METADATA: Instance._prepare_metadata,
+    Kind.SNAPSHOT: Instance._prepare_snapshot,
+    Kind.RESTORE: Instance._prepare_restore,
+}
+"""How operations are prepared that are no agent's.
+
+It has no methods of an instance, which would keep that, and its environment, until garbage is
+collected: what nothing uses any more goes at once.
+"""
 
 
 def _unchanged(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from openenv_grpc.errors import (
     Effect,
@@ -19,17 +19,17 @@ MAX_RECORDS = 64
 MAX_BYTES = 8 * 2**20
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _Record:
     """One number: what was asked, and the answer once there is one."""
 
-    digest: bytes
-    answered: bool = False
-    content: bytes = b""
-    error: OpenEnvError | None = None
-    forgotten: bool = False
+    digest: bytes | str
+    answered: bool = field(default=False, init=False)
+    content: bytes = field(default=b"", init=False)
+    error: OpenEnvError | None = field(default=None, init=False)
+    forgotten: bool = field(default=False, init=False)
     """Whether the answer was dropped, and only what it meant is known."""
-    waiting: list[tuple[Operation, Deliver]] | None = None
+    waiting: list[tuple[Operation, Deliver]] | None = field(default=None, init=False)
     """Repeats of what is still running; `None` if there was none."""
 
     @property
@@ -61,27 +61,26 @@ class Ledger:
         Raises:
             OutOfOrderError: it is higher than the next one.
         """
-        number = operation.request_id
-        if not number:
+        number, due = operation.request_id, self.last_id + 1
+        if not number or number == due:
             return False
-        if number <= self.last_id:
+        if number < due:
             return True
-        if number > self.last_id + 1:
-            raise OutOfOrderError(
-                f"request_id {number} came where {self.last_id + 1} is next; send operations of a "
-                "session in order, without gaps"
-            )
-        return False
+        raise OutOfOrderError(
+            f"request_id {number} came where {due} is next; send operations of a session in "
+            "order, without gaps"
+        )
 
     def begin(self, operation: Operation) -> None:
         """Uses up the next number."""
-        if operation.request_id is None:
+        number = operation.request_id
+        if number is None:
             return
         self.last_id += 1
-        if operation.request_id == 0:
+        if number == 0:
             operation.request_id = self.last_id
         else:
-            self._records[self.last_id] = _Record(operation.digest)
+            self._records[number] = _Record(operation.digest)
 
     def repeat(self, operation: Operation, deliver: Deliver) -> Reply | None:
         """Returns the answer to a repeat; `None` if it is due and `deliver` will get it.
@@ -142,23 +141,18 @@ class Ledger:
         records = self._records
         while records:
             number = next(iter(records))
-            if number > request_id or not self._drop(number):
+            record = records[number]
+            if number > request_id or not record.answered:
                 return
+            del records[number]
+            self._kept -= 1
+            self.kept_bytes -= len(record.content)
 
     def _drop_oldest(self) -> bool:
         """Forgets the oldest answer; tells whether there was one to forget."""
-        oldest = next(iter(self._records), None)
-        return oldest is not None and self._drop(oldest)
-
-    def _drop(self, number: int) -> bool:
-        """Forgets the answer to a number; tells whether there was one."""
-        record = self._records[number]
-        if not record.answered:
-            return False
-        del self._records[number]
-        self._kept -= 1
-        self.kept_bytes -= len(record.content)
-        return True
+        kept = self._kept
+        self.acknowledge(next(iter(self._records)))
+        return self._kept < kept
 
     def _shrink(self) -> None:
         """Drops the oldest answers until the rest is small enough."""

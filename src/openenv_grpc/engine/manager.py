@@ -18,7 +18,7 @@ from openenv_grpc.engine.health import Health
 from openenv_grpc.engine.housing import House, Housing
 from openenv_grpc.engine.idle import IdleWatch
 from openenv_grpc.engine.open_rate import OpenRate
-from openenv_grpc.engine.process import ProcessHousing, ProcessPool, write_recipe
+from openenv_grpc.engine.processes import Processes
 from openenv_grpc.engine.queue import Holder, SlotQueue
 from openenv_grpc.engine.registry import (
     EngineSettings,
@@ -69,11 +69,7 @@ class SessionManager:
             tracing.configure()
         self._registered = register_all(definitions, self.settings)
         self._specs = {name: each.spec for name, each in self._registered.items()}
-        self._recipes = {
-            name: write_recipe(each.definition, self.settings)
-            for name, each in self._registered.items()
-            if each.spec.isolation == "process"
-        }
+        self._processes = Processes(self._registered, self.settings)
         self.metrics = Metrics(self._registered, self.settings.limits())
         """What is counted here. Doors add what goes through them."""
         self.snapshots = Snapshots(self.settings, self.metrics)
@@ -93,14 +89,7 @@ class SessionManager:
         self._threads = Threads(Relay(loop), on_stuck=self._health.note_stuck)
         self._open_rate = OpenRate(self.settings.opens_per_minute, self.clock, self.metrics)
         self._idle = IdleWatch(self.clock, self._sessions.values)
-        self._pools = {
-            name: ProcessPool(
-                recipe,
-                size=min(self.settings.process_pool_size, self._specs[name].session_limit),
-                end_timeout_s=self._registered[name].close_timeout_s,
-            )
-            for name, recipe in self._recipes.items()
-        }
+        self._processes.start()
         self.windows = Windows(self.clock, self.settings)
         self._slots = SlotQueue(self.clock, self.settings, self.windows, self._sessions.values)
         return self
@@ -121,8 +110,7 @@ class SessionManager:
         for session in left:
             session.end(DrainingError("the server is stopping"), cause="server stopped")
         await all_closed(left)
-        for pool in self._pools.values():
-            await pool.stop()
+        await self._processes.stop()
         self._threads.stop()
 
     # Environments
@@ -317,7 +305,7 @@ class SessionManager:
 
     def usage(self) -> Usage:
         """Measures what is in use."""
-        return measure(self._sessions.values(), self.windows, self._pools)
+        return measure(self._sessions.values(), self.windows, self._processes)
 
     @property
     def stuck_threads(self) -> int:
@@ -339,10 +327,7 @@ class SessionManager:
 
     def house(self, session: Session) -> House:
         """Returns where a session's environment will live."""
-        pool = self._pools.get(session.spec.name)
-        if pool is not None:
-            return ProcessHousing(pool, session.spec, session.crashed, session_id=session.id)
-        return Housing(
+        return self._processes.house(session) or Housing(
             session.registered,
             session,
             session_id=session.id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from openenv_grpc.engine.clock import Timer
@@ -14,7 +14,7 @@ from openenv_grpc.sessions import UnderWay
 from openenv_grpc.tracing import ServerSpan
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)  # what is set seldom is the class's until then
 class Pending:
     """An operation that has come in, until it is over."""
 
@@ -27,14 +27,14 @@ class Pending:
     """Why it will not be done, told when its turn comes."""
     witness: Witness | None = None
     """Who tells of it, where somebody watches."""
-    answered: bool = False
+    answered: bool = field(default=False, init=False)
     """Whether the reply is out; the call may still run on."""
-    task: asyncio.Task[Any] | None = None
+    task: asyncio.Task[Any] | None = field(default=None, init=False)
     """What runs it, where it is awaited."""
-    deadline: Timer | None = None
-    span: ServerSpan | None = None
+    deadline: Timer | None = field(default=None, init=False)
+    span: ServerSpan | None = field(default=None, init=False)
     """Where operations are traced."""
-    respite: Timer | None = None
+    respite: Timer | None = field(default=None, init=False)
     """After which its session is given up, if it still runs then."""
 
     @property
@@ -46,11 +46,6 @@ class Pending:
         """Tells how long it has taken."""
         number = 0 if self.operation is None else self.operation.request_id or 0
         return UnderWay(number, now - self.arrived_at)
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether anything happens to it after some time."""
-        return self.deadline is not None or self.respite is not None
 
     def stop_deadline(self) -> None:
         """Forgets the deadline."""

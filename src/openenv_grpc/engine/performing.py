@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
 
-from openenv_grpc.engine.agent_side import Prepared
 from openenv_grpc.engine.instance import Instance, no_such_method
-from openenv_grpc.engine.verdicts import text_of
+from openenv_grpc.engine.relay import Done
+from openenv_grpc.engine.verdicts import cancelled, text_of
+from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ClientAnswerError,
     ClientCapabilityError,
@@ -28,7 +27,7 @@ from openenv_grpc.errors import (
     UnserializableResultError,
 )
 from openenv_grpc.events import SESSION_ID, Fact, in_session, log_event
-from openenv_grpc.operations import Kind, Operation, Result
+from openenv_grpc.operations import Kind, Operation
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +46,9 @@ PASSED_ON = (
 )
 """Errors of ours that mean what they say when an environment raises them."""
 
+_NONE, _UNKNOWN, _DONE = Effect.NONE, Effect.UNKNOWN, Effect.DONE
+"""What a step had done, by its stages; an enumeration's members are slow to look up."""
+
 Outcome = tuple[bytes, OpenEnvError | None]
 """What goes to the client, and the error if that tells of one."""
 
@@ -63,60 +65,55 @@ class Performer:
     def perform(self, operation: Operation) -> Outcome:
         """Does a blocking operation."""
         here = SESSION_ID.set(self._session_id)
+        effect, value = _NONE, None
         try:
-            call, complete = self._prepared(operation)
-            try:
-                value = call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self._spec), error
+            call, complete = self.instance.prepared(operation)
+            effect = _UNKNOWN
+            value = call()
+            effect = _DONE
+            return operation.codec.write(operation, complete(value), self._spec), None
+        except Exception as error:  # an environment may raise anything
+            return self._failure(operation, error, effect, value)
         finally:
             SESSION_ID.reset(here)
 
     async def perform_async(self, operation: Operation) -> Outcome:
         """Does an operation that is awaited, in a task of its own."""
         SESSION_ID.set(self._session_id)
+        effect, value = _NONE, None
         try:
-            call, complete = self._prepared(operation)
-            try:
-                value = await call()
-            except Exception as error:  # an environment may raise anything
-                raise self._failed(operation, error) from error
-            return self._written(operation, complete, value), None
-        except OpenEnvError as error:
-            return operation.codec.write_error(operation, error, self._spec), error
+            call, complete = self.instance.prepared(operation)
+            effect = _UNKNOWN
+            value = await call()
+            effect = _DONE
+            return operation.codec.write(operation, complete(value), self._spec), None
+        except Exception as error:  # an environment may raise anything
+            return self._failure(operation, error, effect, value)
 
-    def _prepared(self, operation: Operation) -> Prepared:
-        try:
-            return self.instance.prepared(operation)
-        except OpenEnvError:
-            raise
-        except Exception as error:  # validators of an action class may raise anything
-            raise self._failed(operation, error, effect=Effect.NONE) from error
+    def _failure(
+        self, operation: Operation, error: Exception, effect: Effect, value: object
+    ) -> Outcome:
+        """Answers an operation that failed when it had that effect, and the environment's value.
 
-    def _written(
-        self, operation: Operation, complete: Callable[[Any], Result], value: Any
-    ) -> bytes:
-        try:
-            return operation.codec.write(operation, complete(value), self._spec)
-        except UnserializableResultError as error:
-            self._log(
-                "result cannot be sent",
-                operation=operation.kind.value,
-                type=type(value).__name__,
-                detail=error.message,
-            )
-            raise
-        except OpenEnvError:
-            raise
-        except Exception as error:  # serializers of an observation class may raise anything
-            raise self._failed(operation, error, effect=Effect.DONE) from error
+        An error of ours means what it says, but where the environment itself has raised it.
+        Validators of an action class may raise anything, too, and serializers of an observation.
+        """
+        if not isinstance(error, OpenEnvError) or effect is _UNKNOWN:
+            told = self._failed(operation, error, effect=effect)
+            if told is not error:
+                told.__cause__ = error
+        else:
+            told = error
+            if isinstance(error, UnserializableResultError):
+                self._log(
+                    "result cannot be sent",
+                    operation=operation.kind.value,
+                    type=type(value).__name__,
+                    detail=error.message,
+                )
+        return operation.codec.write_error(operation, told, self._spec), told
 
-    def _failed(
-        self, operation: Operation, error: Exception, *, effect: Effect = Effect.UNKNOWN
-    ) -> OpenEnvError:
+    def _failed(self, operation: Operation, error: Exception, *, effect: Effect) -> OpenEnvError:
         """Turns what an environment raised into what its client is told, and logs it."""
         if isinstance(error, PASSED_ON):
             return error
@@ -161,3 +158,17 @@ class Performer:
     def _log(self, event: str, error: BaseException | None = None, **facts: Fact) -> None:
         told: dict[str, Fact] = {"session_id": self._session_id, "environment": self._spec.name}
         log_event(logger, logging.ERROR, event, {**told, **facts}, error=error)
+
+
+def pass_on(
+    operation: Operation,
+    done: Done,
+    spec: EnvironmentSpec,
+    task: asyncio.Task[Outcome | BaseException],
+) -> None:
+    """Tells the outcome of an operation whose task has ended."""
+    if task.cancelled():
+        error = cancelled(_UNKNOWN)
+        done(operation, (operation.codec.write_error(operation, error, spec), error))
+    else:
+        done(operation, task.result())

@@ -44,6 +44,8 @@ class Hold:
         self.watch = watch
         self._on_lost = on_lost
         self._over: OpenEnvError | None = None  # why nothing goes through any more
+        self._deliver: Deliver | None = None
+        self._passing: Deliver = _ignore  # passes on to that
 
     @property
     def id(self) -> str:
@@ -62,12 +64,14 @@ class Hold:
 
     def open(self, operation: Operation, deliver: Deliver) -> None:
         """Builds the environment, as the first operation."""
-        self.session.open(operation, partial(self._pass_on, deliver))
+        self.session.open(operation, self._passing_to(deliver))
 
     def submit(self, operation: Operation, deliver: Deliver) -> None:
         """See `SessionPort`. Who holds it no more is refused."""
         if self._over is None:
-            self.session.submit(operation, partial(self._pass_on, deliver))
+            if deliver is not self._deliver:
+                self._passing_to(deliver)
+            self.session.submit(operation, self._passing)
         else:
             content = operation.codec.write_error(operation, self._over, self.spec)
             deliver(Reply(operation, content, self._over))
@@ -113,6 +117,11 @@ class Hold:
         """Passes on that the session has ended."""
         if self._over is None and self._on_lost is not None:
             self._on_lost(self, error)
+
+    def _passing_to(self, deliver: Deliver) -> Deliver:
+        """Returns what passes replies on. One does for many: doors have one for each session."""
+        self._deliver, self._passing = deliver, partial(self._pass_on, deliver)
+        return self._passing
 
     def _pass_on(self, deliver: Deliver, reply: Reply) -> None:
         if self._over is None:  # else the reply is in the record, for who asks again
@@ -276,6 +285,10 @@ class Windows:
         del self._by_id[claim.session.id], self._by_digest[claim.digest]
         if self._records.pop(claim.session.id, None) is not None:
             self._record_bytes -= claim.size_bytes
+
+
+def _ignore(_: Reply) -> None:
+    return None
 
 
 def _digest(key: str) -> bytes:

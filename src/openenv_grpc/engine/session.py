@@ -12,8 +12,9 @@ from openenv_grpc.crew import new_id
 from openenv_grpc.engine import verdicts
 from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
-from openenv_grpc.engine.performing import Outcome
+from openenv_grpc.engine.performing import Outcome, pass_on
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.engine.saving import restoring, saving
 from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
@@ -21,7 +22,7 @@ from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.witnessing import Witness
 from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
-from openenv_grpc.errors import Effect, OpenEnvError
+from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.events import Fact, log_event
 from openenv_grpc.operations import Closed, Deliver, Kind, Opened, Operation
 from openenv_grpc.sessions import (
@@ -37,8 +38,8 @@ from openenv_grpc.sessions import (
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[SessionPort, OpenEnvError], None]
-Used = Callable[[Pending, Operation, Outcome | BaseException], None]
-"""Called with what came of using the environment."""
+_SPECIAL = frozenset({Kind.OPEN, Kind.CLOSE, Kind.SNAPSHOT})
+"""Operations that are more than a use of the environment."""
 
 
 class Session:
@@ -87,7 +88,9 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
+        self.acknowledge = self._turns.ledger.acknowledge  # without a call in between
         self._housing = home.house(self)
+        self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
         self._snapshot = snapshot  # until the environment goes on from it
         self._begun = False  # whether anything was asked
@@ -137,10 +140,11 @@ class Session:
             self._begun = True
             if operation.kind is not Kind.CLOSE:
                 self._turns.add_opening()
-        refused = verdicts.on_arrival(operation) or verdicts.forbidden(
-            operation, self.spec, draining=self._home.draining
-        )
-        witness = None
+        refused = witness = None
+        if operation.timeout_s is not None:
+            refused = verdicts.on_arrival(operation)
+        if refused is None and operation.kind in self._doubtful:
+            refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
         if self.watch is not None and operation.kind is Kind.CALL_TOOL:
             witness = Witness(operation, self.watch.codec, self._tell)
         self._turns.add(operation, deliver, refused, witness)
@@ -166,10 +170,6 @@ class Session:
         """Cancels an operation that has no reply yet, numbered or not."""
         effect = self._cancel(lambda other: other is operation)
         return self._turns.withdraw(operation) if effect is CancelEffect.NOT_FOUND else effect
-
-    def acknowledge(self, request_id: int) -> None:
-        """Forgets the replies up to a number."""
-        self._turns.ledger.acknowledge(request_id)
 
     def follow(self, follower: Follower) -> Callable[[], None]:
         """Tells a follower of what is asked from now on; returns what ends that."""
@@ -262,25 +262,35 @@ class Session:
             self._turns.fail(pending, pending.refused)
             if self._state is SessionState.OPENING:  # not even the opening was done
                 self.end(verdicts.closed(), cause="not opened")
-        elif operation is None or operation.kind is Kind.OPEN:
-            self._turns.running = pending
-            self._housing.build(partial(self._settled, pending))
-        elif operation.kind is Kind.CLOSE:
-            self._closing = pending
-            self.end(verdicts.closed(), cause="closed by its client")
-        elif operation.kind is Kind.SNAPSHOT:
-            self._turns.running = pending
-            self._use(pending, saving(), self._saved)
+        elif operation is None:
+            self._build(pending)
+        elif operation.kind in _SPECIAL:
+            self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
             self._use(pending, operation, self._performed)
 
-    def _use(self, pending: Pending, operation: Operation, done: Used) -> None:
-        pending.task = self._housing.start(operation)
-        if pending.task is None:
-            self._housing.run(operation, partial(done, pending))
-        else:
-            pending.task.add_done_callback(partial(self._task_done, pending, operation, done))
+    def _start_special(self, pending: Pending, kind: Kind) -> None:
+        match kind:
+            case Kind.OPEN:
+                self._build(pending)
+            case Kind.CLOSE:
+                self._closing = pending
+                self.end(verdicts.closed(), cause="closed by its client")
+            case _:
+                self._turns.running = pending
+                self._use(pending, saving(), self._saved)
+
+    def _build(self, pending: Pending) -> None:
+        self._turns.running = pending
+        self._housing.build(partial(self._settled, pending))
+
+    def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
+        """Has an operation use the environment, for what runs; `done` goes on."""
+        task = self._housing.run(operation, done)
+        if task is not None:
+            pending.task = task
+            task.add_done_callback(partial(pass_on, operation, done, self.spec))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""
@@ -298,39 +308,27 @@ class Session:
         """Ends the session: its opening is wanted no more, as whoever waits has been told."""
         self._begin_end(verdicts.closed(), cause="not opened", told=True)
 
-    def _performed(
-        self, pending: Pending, operation: Operation, outcome: Outcome | BaseException
-    ) -> None:
-        if pending.is_timed:
+    def _performed(self, _: Operation, outcome: Outcome | BaseException) -> None:
+        turns = self._turns
+        pending = turns.running
+        assert pending is not None  # until `rest`
+        if pending.deadline is not None or pending.respite is not None:
             pending.stop_timers()
         try:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)
             elif not pending.answered:
-                self._turns.answer(pending, *outcome)
+                turns.answer(pending, *outcome)
         finally:
-            self._turns.rest()
+            turns.rest()
 
-    def _task_done(
-        self,
-        pending: Pending,
-        operation: Operation,
-        done: Used,
-        task: asyncio.Task[Outcome | BaseException],
-    ) -> None:
-        if task.cancelled():
-            error = verdicts.cancelled(Effect.UNKNOWN)
-            content = operation.codec.write_error(operation, error, self.spec)
-            done(pending, operation, (content, error))
-        else:
-            done(pending, operation, task.result())
-
-    def _saved(self, pending: Pending, _: Operation, outcome: Outcome | BaseException) -> None:
-        operation = pending.operation
-        assert operation is not None  # a snapshot that somebody asked for
-        if isinstance(outcome, tuple) and not pending.answered:
+    def _saved(self, saving: Operation, outcome: Outcome | BaseException) -> None:
+        pending = self._turns.running
+        if pending is not None and not pending.answered and isinstance(outcome, tuple):
+            operation = pending.operation
+            assert operation is not None  # a snapshot that somebody asked for
             outcome = self._home.snapshots.answer(operation, outcome, self.spec)
-        self._performed(pending, operation, outcome)
+        self._performed(saving, outcome)
 
     def _broke(self, pending: Pending, error: BaseException) -> None:
         """Handles what no operation should end with."""
@@ -345,7 +343,8 @@ class Session:
 
     def _settled(self, pending: Pending, error: BaseException | None) -> None:
         if error is None and self._snapshot is not None and not self.is_over:
-            self._use(pending, restoring(self._snapshot.content), self._restored)
+            restore = restoring(self._snapshot.content)
+            self._use(pending, restore, partial(self._restored, pending))
             return
         if error is None:
             self._stands(pending, None)
@@ -454,7 +453,7 @@ class Session:
         peer, cause = self.peer or None, self._cause
         self._log(self._level, "session closed", peer=peer, steps=steps, cause=cause)
         self.closed.set_result(None)
-        closing = self._closing
+        closing, self._closing = self._closing, None
         if closing is not None and closing.operation is not None and not closing.answered:
             operation = closing.operation
             content = operation.codec.write(operation, Closed(step_count=steps), self.spec)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from openenv_grpc.engine.inline import inline_worker
+from openenv_grpc.engine.kept_threads import KeptThreads
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.engine.relay import Relay
 from openenv_grpc.engine.worker import ThreadWorker, Worker
@@ -27,6 +28,7 @@ class Threads:
     def __init__(self, relay: Relay, *, on_stuck: Callable[[int], None]) -> None:
         """`on_stuck` gets the number of stuck calls, whenever that has changed."""
         self._relay = relay
+        self._kept: defaultdict[str, KeptThreads] = defaultdict(KeptThreads)  # by environment
         self._single: dict[str, SharedThread] = {}  # by environment; kept once it is started
         self._users: Counter[Worker] = Counter()
         self._ending: list[ThreadWorker] = []
@@ -42,18 +44,22 @@ class Threads:
         self, registered: RegisteredEnvironment, *, name: str, shared: SharedThread | None
     ) -> Worker:
         """Returns a worker for a session; `shared` is what its connection's sessions share."""
+        environment = registered.spec.name
         if registered.single_thread:
-            place = self._single.setdefault(registered.spec.name, SharedThread())
-            return self._at(place, name=f"openenv {registered.spec.name}", kept=True)
+            place = self._single.setdefault(environment, SharedThread())
+            return self._at(place, environment, name=f"openenv {environment}", kept=True)
         if registered.spec.isolation == "inline":
-            return inline_worker(registered.spec.name)
+            return inline_worker(environment)
         if registered.spec.isolation == "shared" and shared is not None:
-            return self._at(shared, name=name, kept=False)
-        return ThreadWorker(self._relay, name=name)
+            return self._at(shared, environment, name=name, kept=False)
+        return self._worker(environment, name=name)
 
-    def _at(self, place: SharedThread, *, name: str, kept: bool) -> Worker:
+    def _worker(self, environment: str, *, name: str) -> ThreadWorker:
+        return ThreadWorker(self._relay, self._kept[environment], name=name)
+
+    def _at(self, place: SharedThread, environment: str, *, name: str, kept: bool) -> Worker:
         if place.worker is None:
-            place.worker = ThreadWorker(self._relay, name=name)
+            place.worker = self._worker(environment, name=name)
             self._users[place.worker] = 1 if kept else 0
         self._users[place.worker] += 1
         return place.worker
@@ -99,6 +105,8 @@ class Threads:
         for worker in self._ending:
             if not self._stuck[worker]:
                 worker.join(JOIN_S)
+        for threads in self._kept.values():
+            threads.stop()
 
 
 def _nothing(_: None) -> None:

@@ -63,8 +63,10 @@ class Turns:
         self.idle_since = clock.time()
         self._performer = performer
         self._spec = spec
-        self._settings = settings
+        self._max_in_flight = settings.max_operations_per_session
+        self._stuck_grace_s = settings.stuck_grace_s
         self._clock = clock
+        self._time = clock.time
         self._counted = counted
         self._spans = spans
         self._queue: deque[Pending] = deque()
@@ -107,7 +109,8 @@ class Turns:
                 else:
                     self._hand_over(operation)
                 return False
-            self._check_room()
+            if self.ended_by is not None or self.in_flight >= self._max_in_flight:
+                raise self._no_room()
         except OpenEnvError as error:
             self._counted.errors[error.reason] += 1
             deliver(self._error_reply(operation, error))
@@ -124,7 +127,7 @@ class Turns:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self.in_flight += 1
-        pending = Pending(operation, deliver, self._clock.time(), refused, witness)
+        pending = Pending(operation, deliver, self._time(), refused, witness)
         if self._followers is not None:
             operation.changes = self._followers.teller(operation)
         if self._spans is not None:
@@ -154,14 +157,13 @@ class Turns:
         """Has the environment built before what is added next."""
         self._queue.append(Pending(None, None))
 
-    def _check_room(self) -> None:
+    def _no_room(self) -> OpenEnvError:
         if self.ended_by is not None:
-            raise verdicts.copied(self.ended_by, Effect.NONE)
-        limit = self._settings.max_operations_per_session
-        if self.in_flight >= limit:
-            raise TooManyOperationsError(
-                f"{limit} operations of this session are in flight; wait for an outcome first"
-            )
+            return verdicts.copied(self.ended_by, Effect.NONE)
+        return TooManyOperationsError(
+            f"{self._max_in_flight} operations of this session are in flight; wait for an outcome "
+            "first"
+        )
 
     def release(self) -> None:
         """Starts what is next, from now on."""
@@ -184,10 +186,11 @@ class Turns:
     def rest(self) -> None:
         """Notes that what ran has ended, and goes on with what is next."""
         self.running = None
-        self.idle_since = self._clock.time()
+        self.idle_since = self._time()
         if self._rest is not None and not self._rest.done():
             self._rest.set_result(None)
-        self._advance()
+        if self._queue:
+            self._advance()
 
     async def comes_to_rest(self, limit_s: float) -> bool:
         """Waits for the end of what runs; tells whether it came in time."""
@@ -204,8 +207,9 @@ class Turns:
         if operation is None or deliver is None:  # an opening that nobody asked for
             return
         self.in_flight -= 1
-        pending.stop_deadline()
-        self._counted.durations[operation.kind].add(self._clock.time() - pending.arrived_at)
+        if pending.deadline is not None:
+            pending.stop_deadline()
+        self._counted.durations[operation.kind].add(self._time() - pending.arrived_at)
         if error is not None:
             self._counted.errors[error.reason] += 1
         if pending.span is not None:
@@ -303,5 +307,6 @@ class Turns:
         if pending is self.running:
             if pending.task is not None:
                 pending.task.cancel()
-            respite_s = self._settings.stuck_grace_s
-            pending.respite = self._clock.call_later(respite_s, self._performer.give_up, pending)
+            pending.respite = self._clock.call_later(
+                self._stuck_grace_s, self._performer.give_up, pending
+            )

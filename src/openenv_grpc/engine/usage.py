@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from openenv_grpc.engine.process import ProcessPool
+from openenv_grpc.engine.processes import Processes
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import Session
 from openenv_grpc.metrics import Usage
 
 
-def measure(
-    sessions: Iterable[Session], windows: Windows, pools: Mapping[str, ProcessPool]
-) -> Usage:
+def measure(sessions: Iterable[Session], windows: Windows, processes: Processes) -> Usage:
     """Adds up what is in use."""
     live = list(sessions)
     kept_records, kept_record_bytes = windows.kept
@@ -21,5 +19,5 @@ def measure(
         record_bytes=sum(session.record_bytes for session in live),
         kept_records=kept_records,
         kept_record_bytes=kept_record_bytes,
-        idle_processes={name: pool.idle for name, pool in pools.items()},
+        idle_processes=processes.idle(),
     )

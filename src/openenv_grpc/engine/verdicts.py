@@ -54,6 +54,12 @@ def on_arrival(operation: Operation) -> OpenEnvError | None:
     return DeadlineExceededError("the time for the operation had passed when it arrived")
 
 
+def doubtful(spec: EnvironmentSpec) -> frozenset[Kind]:
+    """Returns the kinds of operations that `forbidden` may refuse; the others are not asked."""
+    refused = TRAINER_KINDS if spec.mode is ServerMode.PRODUCTION else frozenset()
+    return refused | {Kind.OPEN, Kind.RESET}
+
+
 def forbidden(
     operation: Operation, spec: EnvironmentSpec, *, draining: bool
 ) -> OpenEnvError | None:

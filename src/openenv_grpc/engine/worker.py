@@ -7,6 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
+from openenv_grpc.engine.kept_threads import KeptThreads
 from openenv_grpc.engine.relay import Done, Relay
 
 Call = Callable[[Any], Any]
@@ -31,30 +32,31 @@ class Worker(Protocol):
 
 
 class ThreadWorker:
-    """A thread that is started by its first call."""
+    """A thread that is taken by its first call."""
 
-    def __init__(self, relay: Relay, *, name: str) -> None:
+    def __init__(self, relay: Relay, threads: KeptThreads, *, name: str) -> None:
         self._relay = relay
+        self._threads = threads
         self._calls: list[tuple[Call, Any, Done] | None] = []  # hardly ever more than one
         self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
         self._asleep = threading.Lock()  # released when its turn has come
         self._asleep.acquire()
         self._name = name
-        self._thread: threading.Thread | None = None
+        self._has_thread = threading.Lock()  # held from the first call until the last is done
+        self._started = False
         self._stopped = False
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
         """Has a call run after those before it; `done` follows on the event loop."""
-        if self._thread is None:
-            # A daemon, so that a call which never returns cannot keep the process alive.
-            thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            thread.start()
-            self._thread = thread
+        if not self._started:
+            self._threads.start(self._work, name=self._name)
+            self._has_thread.acquire()
+            self._started = True
         self._add((call, argument, done))
 
     def stop(self) -> None:
         """Lets the thread end once it has run what it was given."""
-        if self._thread is not None and not self._stopped:
+        if self._started and not self._stopped:
             self._stopped = True
             self._add(None)
 
@@ -65,26 +67,34 @@ class ThreadWorker:
 
     @property
     def ended(self) -> bool:
-        """Whether the thread is gone, or never was."""
-        return self._thread is None or not self._thread.is_alive()
+        """Whether it has given its thread back, or never took one."""
+        return not self._has_thread.locked()
 
     def join(self, timeout_s: float) -> None:
-        """Blocks until the thread is gone."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
+        """Blocks until it has given its thread back."""
+        if self._has_thread.acquire(timeout=timeout_s):
+            self._has_thread.release()
 
     def _work(self) -> None:
-        while True:
-            try:
-                self._asleep.acquire()
-            finally:  # what somebody has raised in this thread meanwhile ends it, and nobody else
-                self._relay.arrive()
-            while self._calls or not self._rests():
-                item = self._calls.pop(0)
-                if item is None:
-                    return
-                self._do(*item)
-                del item  # else it would live until the next call
+        try:
+            while self._runs_on():
+                pass
+        finally:
+            self._has_thread.release()
+
+    def _runs_on(self) -> bool:
+        """Waits for its turn and does what there is; returns whether that was not its end."""
+        try:
+            self._asleep.acquire()
+        finally:  # what somebody has raised in this thread meanwhile ends it, and nobody else
+            self._relay.arrive()
+        while self._calls or not self._rests():
+            item = self._calls.pop(0)
+            if item is None:
+                return False
+            self._do(*item)
+            del item  # else it would live until the next call
+        return True
 
     def _rests(self) -> bool:
         """Notes that there is nothing to do; returns whether it stayed so meanwhile."""

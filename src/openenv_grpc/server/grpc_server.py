@@ -10,16 +10,14 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from openenv_grpc import tracing
 from openenv_grpc.access import Access
 from openenv_grpc.errors import UnavailableError
-from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
+from openenv_grpc.server import admin, catalog, connect, episodes, stock_services, tasks, tools
 from openenv_grpc.server.counting import CountedService
-from openenv_grpc.server.guard import CHANNELZ, Guard
+from openenv_grpc.server.guard import Guard
 from openenv_grpc.server.traces import TraceReader
 from openenv_grpc.sessions import SessionHost
 from openenv_grpc.stream import (
@@ -32,7 +30,7 @@ from openenv_grpc.stream import (
 logger = logging.getLogger(__name__)
 
 SERVICES = tuple(module.SERVICE for module in (connect, episodes, tools, catalog, tasks, admin))
-_STOCK_SERVICES = (health.SERVICE_NAME, reflection.SERVICE_NAME, CHANNELZ)
+_STOCK_SERVICES = (health.SERVICE_NAME, stock_services.REFLECTION, stock_services.CHANNELZ)
 
 PING_INTERVAL_S = 15.0
 PING_TIMEOUT_S = 10.0
@@ -194,8 +192,8 @@ class GrpcServer:
         traffic = host.metrics.doors[connect.DOOR]
         server.add_generic_rpc_handlers([CountedService(each, traffic) for each in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((*SERVICES, *_STOCK_SERVICES), server)
-        channelz.add_channelz_servicer(server)
+        reflection = stock_services.reflection((*SERVICES, *_STOCK_SERVICES))
+        server.add_generic_rpc_handlers([reflection, stock_services.channelz()])
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:

@@ -8,15 +8,13 @@ from typing import Any, TypeVar
 
 import grpc
 from grpc_health.v1 import health
-from grpc_reflection.v1alpha import reflection
 
 from openenv_grpc.access import Access, Area
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.server import admin, catalog, connect, episodes, tasks, tools
 from openenv_grpc.server.aborting import Context, failures_as_status
 from openenv_grpc.server.methods import token_of
-
-CHANNELZ = "grpc.channelz.v1.Channelz"
+from openenv_grpc.server.stock_services import CHANNELZ, REFLECTION
 
 AREAS: Mapping[str, Area] = {
     connect.SERVICE: Area.EPISODES,
@@ -26,7 +24,7 @@ AREAS: Mapping[str, Area] = {
     tasks.SERVICE: Area.TASKS,
     admin.SERVICE: Area.ADMIN,
     health.SERVICE_NAME: Area.HEALTH,
-    reflection.SERVICE_NAME: Area.CATALOG,
+    REFLECTION: Area.CATALOG,
     CHANNELZ: Area.ADMIN,
 }
 """Which area a service belongs to. One that is not listed is for trainers alone."""

@@ -13,7 +13,7 @@ from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.stream.counting import check_count
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
-from openenv_grpc.wire.operations import ConnectCodec
+from openenv_grpc.wire.operations import ConnectCodec, only_text
 
 _KINDS = {
     "open": Kind.OPEN,
@@ -26,7 +26,13 @@ _KINDS = {
     "list_tools": Kind.LIST_TOOLS,
     "call_tool": Kind.CALL_TOOL,
 }
+SUBMITTED = frozenset(_KINDS) - {"open"}
+"""Arms of what an open session does. The others are the stream's own affair."""
+
+_STEP = Kind.STEP  # an enumeration's members are slow to look up
 _CODEC = ConnectCodec()
+_SHORT_BYTES = 256
+"""Up to which size a content stands for itself among digests."""
 
 RESUME_KEY_LENGTHS = range(22, 65)
 """How many characters a `resume_key` may have."""
@@ -50,25 +56,24 @@ def parse_request(data: bytes, max_operations: int) -> session_pb2.ConnectReques
 
 def read_operation(message: session_pb2.Operation, arm: str) -> Operation:
     """Makes an operation of a message whose arm is known. Raises `InvalidRequestError`."""
-    if message.request_id < 0:
+    number = message.request_id
+    if number < 0:
         raise InvalidRequestError("a request_id is at least 0")
-    payload = getattr(message, arm)  # the arm that is set
     timeout_s = None
     if message.HasField("timeout"):
         timeout_s = read_duration(message.timeout, what="timeout")
-    return Operation(
-        kind=_KINDS[arm],
-        codec=_CODEC,
-        payload=payload,
-        request_id=message.request_id,
-        digest=digest(arm, payload.SerializeToString()) if message.request_id else b"",
-        timeout_s=timeout_s,
-    )
+    if arm == "step" and (text := only_text(message.step)):
+        is_short = len(text) <= _SHORT_BYTES or not number
+        told = text if is_short else digest(arm, text.encode())  # no other message has a text
+        return Operation(_STEP, _CODEC, text, number, told, timeout_s)
+    payload = getattr(message, arm)  # the arm that is set
+    content = payload.SerializeToString() if number else b""
+    return Operation(_KINDS[arm], _CODEC, payload, number, digest(arm, content), timeout_s)
 
 
 def digest(arm: str, content: bytes) -> bytes:
     """Tells contents apart; short ones stand for themselves, which is cheaper."""
-    if len(content) > 256:
+    if len(content) > _SHORT_BYTES:
         content = hashlib.blake2b(content, digest_size=16).digest()
     return arm.encode() + b"\0" + content
 

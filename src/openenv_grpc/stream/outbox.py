@@ -39,7 +39,8 @@ class Outbox:
         """Adds a piece. An empty one makes a message of its own if nothing else goes out."""
         self._pieces.append(piece)
         self.size_bytes += len(piece)
-        self._wake()
+        if self._taker is not None:
+            self._wake()
 
     def close(self) -> None:
         """Has `take` return `None` once all is taken."""
@@ -76,6 +77,6 @@ class Outbox:
         self._room.set()
 
     def _wake(self) -> None:
-        taker = self._taker
+        taker, self._taker = self._taker, None
         if taker is not None and not taker.done():
             taker.set_result(None)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib.metadata
 import time
 from functools import partial
 
@@ -17,7 +15,7 @@ from openenv_grpc.errors import (
     SessionNotFoundError,
     UnavailableError,
 )
-from openenv_grpc.operations import Deliver, Kind, Operation, Reply
+from openenv_grpc.operations import Kind, Operation, Reply
 from openenv_grpc.sessions import (
     Attachment,
     QueuePlace,
@@ -27,7 +25,9 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
-from openenv_grpc.stream.incoming import parse_request, read_open, read_operation
+from openenv_grpc.stream.held import Held, prefix_of
+from openenv_grpc.stream.hello import hello_of
+from openenv_grpc.stream.incoming import SUBMITTED, parse_request, read_open, read_operation
 from openenv_grpc.stream.limits import (
     DEFAULT_RECEIVE_BYTES,
     MIN_RECEIVE_BYTES,
@@ -39,16 +39,12 @@ from openenv_grpc.stream.outbox import Outbox, frame
 from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
-from openenv_grpc.wire.crew import fill_workers
 from openenv_grpc.wire.operations import failed_outcome, queue_progress
-from openenv_grpc.wire.varints import varint
-
-FEATURES = (
-    "evaluate", "resume", "agent_access", "queue", "snapshot", "progress", "events", "tools",
-)  # fmt: skip
 
 OPERATIONS_AT_ONCE = 512
 """Operations of one message that are taken before others on the loop have their turn."""
+
+_CLOSE = Kind.CLOSE
 
 TURN_S = 0.005
 """How long that may take, with what inline environments do meanwhile."""
@@ -91,16 +87,6 @@ async def serve_stream(
             stopping.remove_done_callback(stream.stop)
 
 
-class _Held:
-    """A session on this stream."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.prefix = b"\x08" + varint(number) if number else b""  # field 1, the session's number
-        self.port: SessionPort | None = None
-        self.pending = 0  # operations without an outcome
-
-
 class _ServerStream:
     def __init__(
         self, host: SessionHost, attachment: Attachment, limits: StreamLimits, access: Access
@@ -110,7 +96,7 @@ class _ServerStream:
         self._attachment = attachment
         self._limits = limits
         self._outbox = Outbox()
-        self._sessions: dict[int, _Held] = {}
+        self._sessions: dict[int, Held] = {}
         self._traced = tracing.configured() is not None
         self._used: set[int] = set()  # numbers are never used again
         self._pending = 0  # operations without an outcome, of all sessions
@@ -183,18 +169,23 @@ class _ServerStream:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
         turn_ends = time.monotonic() + TURN_S
-        for index, operation in enumerate(request.operations, start=1):
+        for index, operation in enumerate(request.operations[:], start=1):
             if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
                 await asyncio.sleep(0)
                 turn_ends = time.monotonic() + TURN_S
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
-            if operation.HasField("shared_block"):
+            arm = operation.WhichOneof("kind")
+            if arm == "shared_block":
                 operation = taken_operation(
                     self._sharing, operation, limit_bytes=self._limits.max_receive_bytes
                 )
+                arm = operation.WhichOneof("kind")
             try:
-                self._operate(operation)
+                if arm in SUBMITTED:
+                    self._submit(operation, arm)
+                else:
+                    self._operate(operation, arm)
             except OpenEnvError as error:
                 self._fail(operation, error)
         await self._outbox.below(limit)
@@ -209,24 +200,14 @@ class _ServerStream:
         if DRAINING in client.features:
             self._unasked.tell_draining()
         self._outbox.limit_bytes = min(self._outbox.limit_bytes, limit)
-        response = session_pb2.ConnectResponse()
-        hello = response.server
-        hello.name = "openenv-grpc"
-        hello.version = _version()
-        hello.max_receive_size_bytes = self._limits.max_receive_bytes
-        hello.features.extend(FEATURES)
-        hello.environments.extend(self._host.environments)
-        hello.max_operations_per_session = self._limits.max_operations_per_session
-        fill_workers(hello.workers, self._host.crew)
+        newly = None
         if self._sharing is None:
-            self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
-            hello.shares_memory = self._sharing is not None
-        self._outbox.put(response.SerializeToString())
+            newly = self._sharing = accept(client, max_bytes=self._limits.max_shared_bytes)
+        self._outbox.put(hello_of(self._host, self._limits, shares_memory=newly is not None))
 
-    def _operate(self, operation: session_pb2.Operation) -> None:
+    def _operate(self, operation: session_pb2.Operation, arm: str | None) -> None:
         if operation.session < 0:
             raise InvalidRequestError("a session's number is at least 0")
-        arm = operation.WhichOneof("kind")
         match arm:
             case "open":
                 self._open(operation)
@@ -234,10 +215,8 @@ class _ServerStream:
                 self._cancel(operation)
             case "attach":
                 self._attach(operation)
-            case None:
-                raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
             case _:
-                self._submit(operation, arm)
+                raise InvalidRequestError("the operation says nothing to do; set one of its kinds")
 
     def _open(self, operation: session_pb2.Operation) -> None:
         held = self._new(operation)
@@ -260,15 +239,15 @@ class _ServerStream:
             reports = operation.open.reports
             self._unasked.follow(held.prefix, held.port, reports=reports)
 
-    def _new(self, operation: session_pb2.Operation) -> _Held:
+    def _new(self, operation: session_pb2.Operation) -> Held:
         number = operation.session
         if number in self._used:
             raise InvalidRequestError(f"session {number} was opened before; choose another number")
-        return _Held(number)
+        return Held(number, self._deliver)
 
     def _start(
         self,
-        held: _Held,
+        held: Held,
         environment: str,
         wait: Wait,
         opening: Operation | None = None,
@@ -278,12 +257,14 @@ class _ServerStream:
         watch: Watch | None = None,
     ) -> None:
         """Opens a session; raises, and leaves nothing behind, if it is refused."""
-        deliver = None if opening is None else self._deliver_to(held)
+        if opening is not None:
+            held.pending += 1
+            self._pending += 1
         try:
             held.port = self._attachment.open(
                 environment,
                 operation=opening,
-                deliver=deliver,
+                deliver=held.deliver,
                 on_lost=partial(self._lost, held),
                 resume=resume,
                 wait=wait,
@@ -296,32 +277,39 @@ class _ServerStream:
             raise
         self._hold(held)
 
-    def _hold(self, held: _Held) -> None:
+    def _hold(self, held: Held) -> None:
         self._used.add(held.number)
         self._sessions[held.number] = held
 
     def _submit(self, operation: session_pb2.Operation, arm: str) -> None:
-        held = self._sessions.get(operation.session)
-        if held is None:
-            if operation.session != 0 or 0 in self._used:
-                raise SessionNotFoundError(
-                    f"session {operation.session} is not open on this stream, or has ended; open "
-                    "one under a number of its own"
-                )
-            held = _Held(0)
-            self._start(held, "", Wait())
+        number = operation.session
+        held = self._sessions.get(number) or self._started(number)
         port = held.port
         assert port is not None  # set before it is among the sessions
-        if operation.acknowledged_id:
-            port.acknowledge(operation.acknowledged_id)
-        submitted, deliver = self._read(operation, arm), self._deliver_to(held)
-        port.submit(submitted, self._unasked.heard(held.prefix, submitted, deliver))
-
-    def _read(self, operation: session_pb2.Operation, arm: str) -> Operation:
-        submitted = read_operation(operation, arm)
+        acknowledged = operation.acknowledged_id
+        if acknowledged:
+            port.acknowledge(acknowledged)
+        submitted, deliver = read_operation(operation, arm), held.deliver
         if self._traced:
             submitted.trace = operation.traceparent
-        return submitted
+        if self._unasked.reported:
+            deliver = self._unasked.heard(held.prefix, submitted, deliver)
+        held.pending += 1
+        self._pending += 1
+        port.submit(submitted, deliver)
+
+    def _started(self, number: int) -> Held:
+        """Opens the session that needs no `open`, for its first operation."""
+        if number < 0:
+            raise InvalidRequestError("a session's number is at least 0")
+        if number != 0 or 0 in self._used:
+            raise SessionNotFoundError(
+                f"session {number} is not open on this stream, or has ended; open one under a "
+                "number of its own"
+            )
+        held = Held(0, self._deliver)
+        self._start(held, "", Wait())
+        return held
 
     def _attach(self, operation: session_pb2.Operation) -> None:
         held, asked = self._new(operation), operation.attach
@@ -347,39 +335,36 @@ class _ServerStream:
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
         self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
 
-    def _deliver_to(self, held: _Held) -> Deliver:
-        """Expects an outcome."""
-        self._pending += 1
-        held.pending += 1
-        return partial(self._deliver, held)
-
-    def _settle(self, held: _Held, count: int) -> None:
+    def _settle(self, held: Held, count: int) -> None:
         """Expects no more outcomes, of as many operations."""
         held.pending -= count
         self._pending -= count
         if self._ended:
             self._close_if_done()
 
-    def _deliver(self, held: _Held, reply: Reply) -> None:
+    def _deliver(self, held: Held, reply: Reply) -> None:
         content, error = reply.content, reply.error
         if len(content) > self._outcome_limit:
             content = too_large(reply, self._outcome_limit)
         if self._sharing is not None and len(content) >= SHARED_BYTES:
             content = self._sharing.put(content)
         self._outbox.put(frame(content, held.prefix))
-        if error.session_lost if error is not None else reply.operation.kind is Kind.CLOSE:
+        if error.session_lost if error is not None else reply.operation.kind is _CLOSE:
             self._drop(held)
-        self._settle(held, 1)
+        held.pending -= 1
+        self._pending -= 1
+        if self._ended:
+            self._close_if_done()
 
-    def _drop(self, held: _Held) -> None:
+    def _drop(self, held: Held) -> None:
         self._sessions.pop(held.number, None)
         self._unasked.forget(held.prefix)
 
-    def _tell_place(self, held: _Held, place: QueuePlace) -> None:
+    def _tell_place(self, held: Held, place: QueuePlace) -> None:
         outcome = queue_progress(place, request_id=OPENING_ID)
         self._outbox.put(frame(outcome, held.prefix))
 
-    def _lost(self, held: _Held, session: SessionPort, error: OpenEnvError) -> None:
+    def _lost(self, held: Held, session: SessionPort, error: OpenEnvError) -> None:
         self._unasked.lost(held.prefix, error)
         if error.session_lost:
             self._drop(held)
@@ -398,15 +383,10 @@ class _ServerStream:
         content = write()
         if len(content) > self._outcome_limit:
             content = write(brief=True)
-        self._outbox.put(frame(content, _Held(operation.session).prefix))
+        self._outbox.put(frame(content, prefix_of(operation.session)))
 
 
 def first_of(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:
     """Returns the first error of a group."""
     first = failures.exceptions[0]
     return first_of(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-@functools.cache
-def _version() -> str:
-    return importlib.metadata.version("openenv-grpc")

@@ -39,7 +39,8 @@ class Unasked:
         self._interval_s = interval_s
         self._max_unsent_bytes = max_unsent_bytes
         self._followed: dict[bytes, SessionPort] = {}  # by prefix
-        self._reported: set[bytes] = set()
+        self.reported: set[bytes] = set()
+        """Prefixes of the sessions with reports. Where there are none nobody need be `heard`."""
         self._tasks: asyncio.TaskGroup | None = None
         self._beating: asyncio.Task[None] | None = None
         self._awaiting_drain: asyncio.Task[None] | None = None
@@ -64,7 +65,7 @@ class Unasked:
         """Tells at every beat what is under way in a session; by `reports` what its code tells."""
         self._followed[prefix] = session
         if reports:
-            self._reported.add(prefix)
+            self.reported.add(prefix)
         if self._beating is None and self._tasks is not None:
             self._beating = self._tasks.create_task(self._beat())
 
@@ -73,7 +74,7 @@ class Unasked:
 
         Returns what takes the reply.
         """
-        if prefix not in self._reported:
+        if prefix not in self.reported:
             return deliver
         reports = Reports(operation, partial(self._tell_report, prefix), deliver)
         operation.listener = reports
@@ -82,7 +83,7 @@ class Unasked:
     def forget(self, prefix: bytes) -> None:
         """Tells nothing more of what is under way in a session."""
         self._followed.pop(prefix, None)
-        self._reported.discard(prefix)
+        self.reported.discard(prefix)
 
     def tell_draining(self) -> None:
         """Tells that the server drains, once it does."""
@@ -105,7 +106,7 @@ class Unasked:
             self._outbox.put(frame(event, prefix))
 
     def _tell_report(self, prefix: bytes, report: bytes) -> None:
-        told = self._tasks is not None and prefix in self._reported
+        told = self._tasks is not None and prefix in self.reported
         if told and len(report) <= self.outcome_limit and not self._is_full:
             self._outbox.put(frame(report, prefix))
 

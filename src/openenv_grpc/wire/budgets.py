@@ -23,8 +23,13 @@ def fill_budgets(message: catalog_pb2.Budgets, budgets: Budgets) -> None:
             fill_duration(field, seconds)
 
 
+_UNKNOWN = Budgets()
+
+
 def read_budgets(message: catalog_pb2.Budgets) -> Budgets:
     """Reads the times. Those that make no sense count as unknown: nothing depends on them."""
+    if not message.ByteSize():
+        return _UNKNOWN
     times = {
         "reset_s": _seconds(message.HasField("reset_timeout"), message.reset_timeout),
         "step_s": _seconds(message.HasField("step_timeout"), message.step_timeout),

@@ -10,6 +10,7 @@ from openenv_grpc.errors import InternalError, InvalidRequestError, OpenEnvError
 from openenv_grpc.operations import (
     Closed,
     Evaluated,
+    Kind,
     Observed,
     Opened,
     Operation,
@@ -21,29 +22,27 @@ from openenv_grpc.operations import (
     ToolCall,
     ToolsListed,
 )
-from openenv_grpc.serialization import BESIDE, model_fields
+from openenv_grpc.serialization import model_fields
 from openenv_grpc.sessions import QueuePlace
 from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import Budgets, JsonValue
-from openenv_grpc.v1 import episode_pb2, payload_pb2, session_pb2
-from openenv_grpc.wire import large, payloads, status
+from openenv_grpc.v1 import episode_pb2, session_pb2
+from openenv_grpc.wire import payloads, status
 from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.crew import fill_own_worker
 from openenv_grpc.wire.durations import fill_duration
+from openenv_grpc.wire.observed import write_observed
 from openenv_grpc.wire.tool_messages import fill_result, read_call, write_tool
+from openenv_grpc.wire.varints import varint
 
 MAX_EPISODE_ID = 255
 
+# Tags of an `Outcome`'s fields.
+_REQUEST_ID_TAG = b"\x10"  # 2
+_STEP_TAG = b"\x2a"  # 5
+_RESET_EPISODE_TAG = b"\x32"  # 6
 
-class _Observation(Protocol):
-    """The fields that all messages with an observation share."""
-
-    reward: float
-    terminated: bool
-    truncated: bool
-
-    @property
-    def observation(self) -> payload_pb2.Payload: ...
+_STEP = Kind.STEP  # an enumeration's members are slow to look up
 
 
 class _Verdict(Protocol):
@@ -52,6 +51,13 @@ class _Verdict(Protocol):
     reward: float
     terminated: bool
     truncated: bool
+
+
+def only_text(step: session_pb2.Step) -> str:
+    """Returns the JSON of a step that has nothing else, which stands for it; else nothing."""
+    action = step.action
+    text = action.json
+    return "" if text and (action.attachments or step.HasField("options")) else text
 
 
 class ProtoCodec:
@@ -75,11 +81,13 @@ class ProtoCodec:
         return ResetArguments(keywords=keywords, strict=True)
 
     def read_step(self, operation: Operation, spec: EnvironmentSpec) -> StepArguments:
-        """Reads a `Step` or a `StepRequest`."""
-        message: session_pb2.Step | episode_pb2.StepRequest = operation.payload
+        """Reads a `Step` or a `StepRequest`, or the JSON of one that has nothing else."""
+        message: session_pb2.Step | episode_pb2.StepRequest | str = operation.payload
+        if isinstance(message, str):
+            return StepArguments(spec.action_reader.from_json(message))
         action = payloads.read_action(message.action, spec.action_reader)
         if not message.HasField("options"):
-            return StepArguments(action=action)
+            return StepArguments(action)
         keywords = payloads.decode_object(message.options, what="options")
         return StepArguments(action=action, keywords=keywords, strict=True)
 
@@ -97,18 +105,17 @@ class ConnectCodec(ProtoCodec):
 
     def write(self, operation: Operation, result: Result, spec: EnvironmentSpec) -> bytes:
         """Writes the outcome of an operation that went well."""
+        if isinstance(result, Observed):
+            tag, rest = _STEP_TAG, b""
+            if operation.kind is not _STEP or result.rewards:
+                tag, rest = _rest_of(operation, result)
+            number = operation.request_id
+            before = _REQUEST_ID_TAG + varint(number) if number else b""
+            return write_observed(result, rest, before=before, tag=tag)
         outcome = session_pb2.Outcome()
-        apart: large.Apart = []
         if operation.request_id:
             outcome.request_id = operation.request_id
         match result:
-            case Observed() if isinstance(operation.payload, session_pb2.Step):
-                fill_observed(outcome.step, result, apart)
-                if result.rewards:
-                    outcome.step.rewards.update(result.rewards)
-            case Observed():
-                fill_observed(outcome.reset_episode, result, apart)
-                outcome.reset_episode.episode_id = result.episode_id or ""
             case StateRead():
                 fill_state(outcome.get_state, result)
             case Evaluated():
@@ -133,9 +140,6 @@ class ConnectCodec(ProtoCodec):
                 fill_result(outcome.call_tool.result, result)
             case _:
                 raise InternalError(f"a stream has no outcome for {type(result).__name__}")
-        if apart:
-            arm = "step" if outcome.HasField("step") else "reset_episode"
-            return large.serialize(outcome, arm, apart)
         return outcome.SerializeToString()
 
     def write_error(
@@ -143,6 +147,15 @@ class ConnectCodec(ProtoCodec):
     ) -> bytes:
         """Writes the outcome of a failed operation."""
         return failed_outcome(error, request_id=operation.request_id or 0)
+
+
+def _rest_of(operation: Operation, result: Observed) -> tuple[bytes, bytes]:
+    """Returns an outcome's arm, and what its message has beside the observation, reward and end."""
+    if operation.kind is Kind.RESET:
+        name = result.episode_id or ""
+        begun = session_pb2.ResetEpisodeResult(episode_id=name)
+        return _RESET_EPISODE_TAG, begun.SerializeToString()
+    return _STEP_TAG, session_pb2.StepResult(rewards=result.rewards).SerializeToString()
 
 
 def failed_outcome(
@@ -172,12 +185,11 @@ class UnaryCodec(ProtoCodec):
         """Writes the response of an operation that went well."""
         response: Any
         match result:
-            case Observed() if isinstance(operation.payload, episode_pb2.StepRequest):
-                response = episode_pb2.StepResponse(rewards=result.rewards)
-                fill_observed(response, result)
             case Observed():
-                response = episode_pb2.ResetResponse(episode_id=result.episode_id or "")
-                fill_observed(response, result)
+                response = episode_pb2.StepResponse(rewards=result.rewards)
+                if operation.kind is Kind.RESET:
+                    response = episode_pb2.ResetResponse(episode_id=result.episode_id or "")
+                return write_observed(result, response.SerializeToString())
             case StateRead():
                 response = episode_pb2.GetStateResponse()
                 fill_state(response, result)
@@ -223,16 +235,7 @@ def fill_opened(
         message.agent_access.SetInParent()
 
 
-def fill_observed(
-    message: _Observation, result: Observed, apart: large.Apart | None = None
-) -> None:
-    """Fills observation, reward and end; for `apart` see `encode_payload`."""
-    fields = model_fields(result.observation, beside=BESIDE)
-    payloads.encode_payload(message.observation, fields, apart=apart)
-    fill_verdict(message, result)
-
-
-def fill_verdict(message: _Verdict, result: Observed | Evaluated) -> None:
+def fill_verdict(message: _Verdict, result: Evaluated) -> None:
     """Fills reward and end."""
     if result.reward is not None:
         message.reward = float(result.reward)

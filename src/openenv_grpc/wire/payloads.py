@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from openenv_grpc.errors import (
     Effect,
@@ -16,92 +16,105 @@ from openenv_grpc.errors import (
 from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
-from openenv_grpc.wire import large, tensors
+from openenv_grpc.wire import tensors
 from openenv_grpc.wire.peeling import Peeled
 
-Attach = Callable[[str, Any], None]
-"""Puts an array or bytes beside the JSON, by their pointer."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
+"""Arrays and bytes that go beside the JSON, by their JSON pointers."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
+_CONTAINERS = (dict, list, tuple)
 _BYTES = (bytes, bytearray)
-_PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
-def encode_payload(
-    message: payload_pb2.Payload, value: object, *, apart: large.Apart | None = None
-) -> None:
+def encode_payload(message: payload_pb2.Payload, value: object) -> None:
     """Fills a payload in place. Arrays and bytes go beside the JSON, never into it.
-
-    Where `apart` is given the large ones go there instead, for `large.serialize`.
 
     Raises:
         UnserializableResultError: the value holds something that JSON cannot carry.
     """
+    text, apart = take_apart(value)
+    message.json = text.decode()
+    for pointer, lifted in apart:
+        attachment = message.attachments.add()
+        attachment.pointer = pointer
+        tensors.encode_tensor(attachment.tensor, lifted)
+
+
+def take_apart(value: object) -> tuple[bytes, Apart]:
+    """Returns the JSON of a value, and the arrays and bytes that go beside it.
+
+    Raises:
+        UnserializableResultError: the value holds something that JSON cannot carry.
+    """
+    apart: Apart = []
     try:
-        value = _lift(value, "", partial(_attach, message, apart))
+        value = _lift(value, "", apart)
     except RecursionError as error:
         raise UnserializableResultError(
             "the value is nested too deeply, or holds itself", effect=Effect.DONE
         ) from error
-    message.json = dump_json(value, non_finite="strings").decode()
+    return dump_json(value, non_finite="strings"), apart
 
 
-def _attach(
-    message: payload_pb2.Payload, apart: large.Apart | None, pointer: str, value: Any
-) -> None:
-    if apart is not None and tensors.size_bytes(value) >= large.LARGE_BYTES:
-        apart.append((pointer, value))
-        return
-    attachment = message.attachments.add()
-    attachment.pointer = pointer
-    tensors.encode_tensor(attachment.tensor, value)
-
-
-def _lift(value: Any, pointer: str, attach: Attach) -> Any:
-    """Returns the value with `None` for arrays and bytes, which become attachments.
+def _lift(value: Any, pointer: str, apart: Apart) -> Any:
+    """Returns the value with `None` for arrays and bytes, which go `apart`.
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
-    if _is_flat(value):
-        return value
+    items: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
-        return _lift_items(value, value.items(), pointer, attach)
-    if isinstance(value, _LISTS):
-        return _lift_items(value, enumerate(value), pointer, attach)
-    if isinstance(value, _BYTES) or tensors.is_array(value):
-        attach(pointer, value)
+        items = value.items()
+    elif isinstance(value, _LISTS):
+        if is_flat(value):
+            return value
+        items = enumerate(value)
+    elif isinstance(value, _BYTES) or tensors.is_array(value):
+        apart.append((pointer, value))
         return None
-    return value
+    else:
+        return value
+    lifted = value
+    for key, item in items:
+        kind = type(item)
+        if (
+            kind in _SCALARS
+            or (kind is dict and not item)
+            or (isinstance(item, _CONTAINERS) and is_flat(item))
+        ):
+            continue  # before its pointer is made, which costs more than all the rest
+        changed = _lift(item, f"{pointer}/{_part(key)}", apart)
+        if changed is item:
+            continue
+        if lifted is value:
+            lifted = dict(value) if isinstance(value, dict) else list(value)
+        lifted[key] = changed
+    return lifted
 
 
-def _is_flat(value: object) -> bool:
+def is_flat(value: object) -> bool:
     """Tells whether a value is a container of nothing but scalars."""
     if isinstance(value, dict):
         return _SCALARS.issuperset(map(type, value.values()))
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-def _lift_items(container: Any, items: Any, pointer: str, attach: Attach) -> Any:
-    lifted = container
-    for key, value in items:
-        if type(value) in _SCALARS or _is_flat(value):
-            continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(value, f"{pointer}/{_part(key)}", attach)
-        if changed is value:
-            continue
-        if lifted is container:
-            lifted = dict(container) if isinstance(container, dict) else list(container)
-        lifted[key] = changed
-    return lifted
-
-
+@functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
 def _part(key: object) -> str:
     """Writes a key or index as part of a JSON pointer."""
     if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
     return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer_to(name: str) -> str:
+    """Returns the JSON pointer to a field of the whole."""
+    return f"/{_part(name)}"
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
@@ -112,8 +125,11 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments):
+    value = parse_json(message.json or _text(message))
+    attachments = message.attachments
+    if not attachments:
+        return value
+    for place, attachment in enumerate(attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
         value = _insert(value, attachment, apart)
     return value
@@ -132,7 +148,7 @@ def decode_object(
 def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
     """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
     if not message.attachments:
-        return reader.from_json(_text(message))
+        return reader.from_json(message.json or _text(message))
     return reader.from_value(decode_payload(message))
 
 
@@ -159,7 +175,8 @@ def _insert(
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
     field = pointer[1:]
-    if isinstance(value, dict) and value.get(field, "") is None and _PLAIN.fullmatch(pointer):
+    plain = pointer[0] == "/" and "/" not in field and "~" not in field
+    if plain and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BYTES = (bytes, bytearray)
+LARGE_BYTES = 16 * 2**10
+"""From which size on a look at an array's memory costs less than a copy of it."""
 RAW = tensor_pb2.DATA_TYPE_RAW
 
 _NAMES = {
@@ -52,34 +54,28 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    describe_tensor(message, value)
     if isinstance(value, _BYTES):
+        message.CopyFrom(description(None, (len(value),)))
         message.data = bytes(value)
     else:
+        message.CopyFrom(description(value.dtype, value.shape))
         message.data = _little(value).tobytes()
 
 
-def describe_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
-    """Fills a tensor's type and shape."""
-    if isinstance(value, _BYTES):
-        message.data_type = RAW
-        message.shape.append(len(value))
-        return
-    known = _data_type(value.dtype)
-    message.data_type = _TYPES[value.dtype.name] if known is None else known
-    message.shape.extend(value.shape)
-
-
-def size_bytes(value: NDArray[Any] | bytes | bytearray) -> int:
-    """Returns how many bytes a tensor's elements have."""
-    return len(value) if isinstance(value, _BYTES) else value.nbytes
+def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
+    """Makes a tensor without its elements: of numpy's data type, or raw for `None`."""
+    if dtype is None:
+        return tensor_pb2.Tensor(data_type=RAW, shape=shape)
+    known = _data_type(dtype)
+    return tensor_pb2.Tensor(data_type=_TYPES[dtype.name] if known is None else known, shape=shape)
 
 
 def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
-    """Returns the bytes of a tensor's elements, not copied if they lie in that order."""
+    """Returns the bytes of a tensor's elements; many of them are not copied if they lie so."""
     if isinstance(value, _BYTES):
         return value
-    return _little(value).ravel().view("uint8").data
+    value = _little(value)
+    return value.tobytes() if value.nbytes < LARGE_BYTES else value.ravel().view("uint8").data
 
 
 def _little(value: NDArray[Any]) -> NDArray[Any]:
@@ -103,26 +99,10 @@ def decode_tensor(
         MissingDependencyError: it is an array, and numpy is not installed.
     """
     data: bytes | memoryview = message.data if apart is None else apart
-    shape = list(message.shape)
-    if message.data_type == RAW:
-        if shape != [len(data)]:
-            raise InvalidRequestError(
-                f"a raw tensor of {len(data)} bytes has the shape [{len(data)}], not {shape}"
-            )
+    shape = tuple(message.shape[:])  # as a list, which is gone through sooner
+    name = _checked(message.data_type, shape, len(data))
+    if not name:
         return bytes(data)  # which copies none that are bytes already
-    name = _NAMES.get(message.data_type)
-    if name is None:
-        raise InvalidRequestError(f"tensor of unknown data type {message.data_type}")
-    size_bytes = arrays.size_of(shape, name)
-    if size_bytes is None:
-        raise InvalidRequestError(
-            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
-            f"product numpy can hold, unlike {shape}"
-        )
-    if size_bytes != len(data):
-        raise InvalidRequestError(
-            f"a tensor of {name} and shape {shape} has {size_bytes} bytes, not {len(data)}"
-        )
     if name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise InvalidRequestError("a tensor of bool has bytes 0 and 1 alone")
     try:
@@ -131,3 +111,35 @@ def decode_tensor(
         raise MissingDependencyError(
             "arrays need numpy: pip install 'openenv-grpc[numpy]'"
         ) from error
+
+
+@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
+def _checked(
+    data_type: tensor_pb2.DataType.ValueType, shape: tuple[int, ...], found_bytes: int
+) -> str:
+    """Names a tensor's element type; empty for raw bytes.
+
+    Raises:
+        InvalidRequestError: type, shape and number of bytes do not fit together.
+    """
+    told = list(shape)
+    if data_type == RAW:
+        if told != [found_bytes]:
+            raise InvalidRequestError(
+                f"a raw tensor of {found_bytes} bytes has the shape [{found_bytes}], not {told}"
+            )
+        return ""
+    name = _NAMES.get(data_type)
+    if name is None:
+        raise InvalidRequestError(f"tensor of unknown data type {data_type}")
+    size_bytes = arrays.size_of(shape, name)
+    if size_bytes is None:
+        raise InvalidRequestError(
+            f"a tensor's shape has up to {arrays.MAX_DIMENSIONS} lengths of at least 0, whose "
+            f"product numpy can hold, unlike {told}"
+        )
+    if size_bytes != found_bytes:
+        raise InvalidRequestError(
+            f"a tensor of {name} and shape {told} has {size_bytes} bytes, not {found_bytes}"
+        )
+    return name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 
+
+@functools.lru_cache(maxsize=4096)  # lengths and ids come again and again
 def varint(number: int) -> bytes:
     """Writes a protobuf varint; negative numbers take ten bytes, as protobuf has it."""
-    if 0 <= number < 0x80:
-        return _SMALL[number]
     number &= 0xFFFF_FFFF_FFFF_FFFF
     encoded = bytearray()
     while number > 0x7F:
@@ -26,6 +27,3 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         if shift > 63:
             raise IndexError
     return value | byte << shift, at + 1
-
-
-_SMALL = tuple(bytes([number]) for number in range(0x80))

@@ -146,17 +146,12 @@ def reward_parts(environment: Any) -> dict[str, float]:
     return {name: float(score) for name, score in scores if isinstance(score, int | float)}
 
 
-def observed_fields(observation: object) -> tuple[bool, bool, bool]:
-    """Tells whether an observation has `reward`, `done`, and a `truncated` that is ours.
+@functools.lru_cache(maxsize=4096)
+def observed_fields(cls: type) -> tuple[bool, bool, bool]:
+    """Tells whether observations of a class have `reward`, `done`, and a `truncated` that is ours.
 
     A subclass may have a field of its own named `truncated`, which stays where it is.
     """
-    cls: type = type(observation)
-    return _observed_fields(cls)
-
-
-@functools.lru_cache(maxsize=4096)
-def _observed_fields(cls: type) -> tuple[bool, bool, bool]:
     fields = getattr(cls, "model_fields", {})
     truncated = False
     if issubclass(cls, Observation):

@@ -203,18 +203,22 @@ def read_operation(
     """
     kind, codec, payload, request_id, timeout_s, context, trace, *around = pickle.loads(content)
     is_heard, offers, is_followed = around
-    return Operation(
+    operation = Operation(
         kind=Kind(kind),
         codec=codec,
         payload=payload,
         request_id=request_id,
         timeout_s=timeout_s,
         context=context,
-        trace=trace,
-        listener=listener if is_heard else None,
-        client=None if offers is None else client_of(offers),
-        changes=tell_change if is_followed else None,
     )
+    operation.trace = trace
+    if is_heard:
+        operation.listener = listener
+    if offers is not None:
+        operation.client = client_of(offers)
+    if is_followed:
+        operation.changes = tell_change
+    return operation
 
 
 def write_notice(notice: ToolNotice) -> bytes:

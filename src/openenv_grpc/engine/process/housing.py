@@ -89,7 +89,14 @@ class ProcessHousing:
 
     # Its use
 
-    def run(self, operation: Operation, done: Done) -> None:
+    def run(self, operation: Operation, done: Done) -> asyncio.Task[Outcome | BaseException] | None:
+        """See `House`."""
+        if operation.kind in self._awaited:
+            return asyncio.get_running_loop().create_task(self._await(operation))
+        self._ask_for(operation, done)
+        return None
+
+    def _ask_for(self, operation: Operation, done: Done) -> None:
         """Has an operation done; `done` gets it with the outcome, on the event loop."""
         child = self._child
         assert child is not None
@@ -103,16 +110,10 @@ class ProcessHousing:
         self._running = operation, done
         child.send(FrameKind.RUN, number=self._number, content=content)
 
-    def start(self, operation: Operation) -> asyncio.Task[Outcome | BaseException] | None:
-        """Starts an operation that is awaited; `None` if it is not of that kind."""
-        if operation.kind not in self._awaited:
-            return None
-        return asyncio.get_running_loop().create_task(self._await(operation))
-
     async def _await(self, operation: Operation) -> Outcome | BaseException:
         outcome: asyncio.Future[Outcome | BaseException]
         outcome = asyncio.get_running_loop().create_future()
-        self.run(operation, lambda _, result: outcome.set_result(result))
+        self._ask_for(operation, lambda _, result: outcome.set_result(result))
         while not outcome.done():
             try:
                 await asyncio.wait({outcome})

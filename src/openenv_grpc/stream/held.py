@@ -1,0 +1,28 @@
+"""A session on a stream: under which number, and who takes its outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from openenv_grpc.operations import Deliver, Reply
+from openenv_grpc.sessions import SessionPort
+from openenv_grpc.wire.varints import varint
+
+
+class Held:
+    """A session that a stream holds."""
+
+    def __init__(self, number: int, deliver: Callable[[Held, Reply], None]) -> None:
+        self.number = number
+        self.prefix = prefix_of(number)
+        self.port: SessionPort | None = None
+        self.pending = 0
+        """Operations without an outcome."""
+        self.deliver: Deliver = partial(deliver, self)
+        """Takes the replies of all its operations."""
+
+
+def prefix_of(number: int) -> bytes:
+    """Writes a session's number, as a field of its outcomes."""
+    return b"\x08" + varint(number) if number else b""

@@ -1,0 +1,191 @@
+"""Threads that serve one session after the other: what they forget, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import AsyncIterator, Callable
+from queue import SimpleQueue
+from typing import Any, ClassVar
+
+import pytest
+
+from openenv_grpc.engine import kept_threads
+from openenv_grpc.engine.kept_threads import KeptThreads
+from tests.engine.talking import Caller, running
+from tests.environments import Countdown
+
+LIMIT_S = 10
+
+local = threading.local()
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+
+
+@pytest.fixture
+async def threads() -> AsyncIterator[KeptThreads]:
+    kept = KeptThreads()
+    yield kept
+    kept.stop()
+    async with asyncio.timeout(LIMIT_S):
+        while idle_threads():
+            await asyncio.sleep(0.001)
+
+
+def idle_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("idle thread")]
+
+
+async def done(threads: KeptThreads, work: Callable[[], Any]) -> Any:
+    """Has work done, and waits until its thread waits for more, or has ended."""
+    results: SimpleQueue[tuple[threading.Thread, Any]] = SimpleQueue()
+    threads.start(lambda: results.put((threading.current_thread(), work())), name="openenv test")
+    thread, result = await asyncio.to_thread(results.get, timeout=LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        while thread.is_alive() and thread not in threads._idle:
+            await asyncio.sleep(0)
+    return result
+
+
+async def test_a_thread_that_is_done_serves_again_under_another_name(threads: KeptThreads) -> None:
+    first = await done(threads, threading.current_thread)
+    idle = first in idle_threads()
+
+    second, name = await done(
+        threads, lambda: (threading.current_thread(), threading.current_thread().name)
+    )
+
+    assert (idle, first is second, name) == (True, True, "openenv test")
+
+
+async def test_two_that_work_at_once_have_a_thread_each(threads: KeptThreads) -> None:
+    gate = threading.Barrier(2)
+    seen: SimpleQueue[int] = SimpleQueue()
+
+    def work() -> None:
+        gate.wait(LIMIT_S)
+        seen.put(threading.get_ident())
+
+    threads.start(work, name="openenv one")
+    threads.start(work, name="openenv other")
+
+    assert seen.get(timeout=LIMIT_S) != seen.get(timeout=LIMIT_S)
+
+
+async def test_nothing_that_python_keeps_for_a_thread_is_left_for_the_next(
+    threads: KeptThreads,
+) -> None:
+    def leave() -> int:
+        local.value = "left"
+        variable.set("left")
+        asyncio.set_event_loop(asyncio.new_event_loop())
+        asyncio.get_event_loop().close()
+        return threading.get_ident()
+
+    def find() -> tuple[int, list[str], str, bool]:
+        try:
+            asyncio.get_event_loop_policy().get_event_loop()
+        except RuntimeError:
+            no_loop = True
+        else:
+            no_loop = False
+        return threading.get_ident(), list(vars(local)), variable.get("nothing"), no_loop
+
+    first = await done(threads, leave)
+
+    assert await done(threads, find) == (first, [], "nothing", True)
+
+
+async def test_what_is_forgotten_is_let_go(threads: KeptThreads) -> None:
+    gone = threading.Event()
+
+    class Held:
+        def __del__(self) -> None:
+            gone.set()
+
+    def leave() -> None:
+        local.value = Held()
+
+    await done(threads, leave)
+
+    assert gone.is_set()
+
+
+async def test_a_thread_with_a_loop_that_goes_on_does_not_serve_again(
+    threads: KeptThreads,
+) -> None:
+    def leave() -> None:
+        asyncio._set_running_loop(asyncio.get_event_loop_policy().new_event_loop())
+
+    def loop_of_the_thread() -> asyncio.AbstractEventLoop | None:
+        return asyncio._get_running_loop()
+
+    def leave_and_tell() -> tuple[threading.Thread, asyncio.AbstractEventLoop]:
+        leave()
+        found = loop_of_the_thread()
+        assert found is not None
+        return threading.current_thread(), found
+
+    thread, loop = await done(threads, leave_and_tell)
+    loop.close()
+
+    assert not thread.is_alive()
+    assert await done(threads, loop_of_the_thread) is None
+
+
+async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
+    threads: KeptThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_threads, "IDLE_S", 0.001)
+    await done(threads, lambda: None)
+
+    async with asyncio.timeout(LIMIT_S):
+        while idle_threads():
+            await asyncio.sleep(0.001)
+
+    assert await done(threads, lambda: "again") == "again"
+
+
+async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_threads, "MAX_IDLE", 1)
+    gate, served = threading.Barrier(3), list[threading.Thread]()
+
+    def work() -> None:
+        served.append(threading.current_thread())
+        gate.wait(LIMIT_S)
+
+    for _ in range(3):
+        threads.start(work, name="openenv test")
+
+    async with asyncio.timeout(LIMIT_S):
+        while len(served) < 3 or sum(each.is_alive() for each in served) > 1:
+            await asyncio.sleep(0.001)
+
+
+async def test_sessions_of_one_environment_share_threads_and_those_of_others_do_not() -> None:
+    threads: dict[str, set[int]] = {"one": set(), "Other": set()}
+
+    class One(Countdown):
+        def close(self) -> None:
+            threads["one"].add(threading.get_ident())
+
+    class Other(Countdown):
+        SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+        def close(self) -> None:
+            threads["Other"].add(threading.get_ident())
+
+    async with running(One, Other) as manager, manager.attach(peer="test") as attachment:
+        for name in ("One", "One", "Other"):
+            caller = Caller(attachment.open(name))
+            await caller.reset()
+            await caller.close()
+            async with asyncio.timeout(LIMIT_S):
+                while [each for each in threading.enumerate() if each.name.startswith("openenv ")]:
+                    await asyncio.sleep(0.001)
+
+    assert len(threads["one"]) == 1
+    assert threads["one"].isdisjoint(threads["Other"])
+    async with asyncio.timeout(LIMIT_S):
+        while idle_threads():
+            await asyncio.sleep(0.001)
