@@ -41,6 +41,13 @@ def relay_on(loop: Any, clock: Callable[[], float] = monotonic) -> Relay:
     return Relay(loop, clock=clock)
 
 
+async def ran(worker: ThreadWorker) -> None:
+    """Waits for a call on a worker."""
+    done = asyncio.get_running_loop().create_future()
+    worker.run(nothing, None, lambda *_: done.set_result(None))
+    await done
+
+
 def ignore(*_: Any) -> None:
     pass
 
@@ -297,8 +304,11 @@ async def test_no_call_is_lost_however_results_and_calls_meet(sessions: int) -> 
         assert worker.ended
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair() -> None:
+async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dead = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: dead.set())
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
     dying, other = (made(relay, name=f"openenv test {name}") for name in "ab")
@@ -306,13 +316,14 @@ async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair() -> N
     dying.run(lambda _: threading.get_ident(), None, lambda _, thread: told.set_result(thread))
     async with asyncio.timeout(30):
         thread = await told
+        for _ in range(20):  # meanwhile that one falls asleep
+            await ran(other)
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     assert raise_in(ctypes.c_ulong(thread), ctypes.py_object(SystemExit)) == 1
     dying.run(nothing, None, ignore)
-    done = loop.create_future()
-    other.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
-        await done
+        await ran(other)
+    assert await asyncio.to_thread(dead.wait, 30)
     dying.join(30)
     assert dying.ended
     other.stop()
@@ -324,10 +335,8 @@ async def test_a_worker_without_a_thread_that_is_stopped_is_waited_for_by_nobody
     relay = Relay(loop)
     made(relay, name="openenv test unused").stop()
     worker = made(relay, name="openenv test")
-    done = loop.create_future()
-    worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
-        await done
+        await ran(worker)
     worker.stop()
     worker.join(30)
 
@@ -349,9 +358,7 @@ async def test_a_thread_that_the_system_refuses_is_waited_for_by_nobody(
     refused.stop()
     assert refused.ended
     worker = made(relay, name="openenv test")
-    done = loop.create_future()
-    worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
-        await done
+        await ran(worker)
     worker.stop()
     worker.join(30)
