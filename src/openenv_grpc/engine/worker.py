@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -39,7 +38,7 @@ class ThreadWorker:
     def __init__(self, relay: Relay, threads: KeptThreads, *, name: str) -> None:
         self._relay = relay
         self._threads = threads
-        self._calls: deque[tuple[Call, Any, Done] | None] = deque()
+        self._calls: list[tuple[Call, Any, Done] | None] = []  # hardly ever more than one
         self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
         self._asleep = threading.Lock()  # released when its turn has come
         self._name = name
@@ -78,16 +77,20 @@ class ThreadWorker:
             self._has_thread.release()
 
     def _work(self) -> None:
-        while self._runs_on():
-            pass
-        self._has_thread.release()
+        try:
+            while self._runs_on():
+                pass
+        finally:
+            self._has_thread.release()
 
     def _runs_on(self) -> bool:
         """Waits for its turn and does what there is; returns whether that was not its end."""
-        self._asleep.acquire()
-        self._relay.arrive()
+        try:
+            self._asleep.acquire()
+        finally:  # what somebody has raised in this thread meanwhile ends it, and nobody else
+            self._relay.arrive()
         while self._calls or not self._rests():
-            item = self._calls.popleft()
+            item = self._calls.pop(0)
             if item is None:
                 return False
             self._do(*item)
