@@ -119,6 +119,11 @@ def _escaped(part: str) -> str:
     return part.replace("~", "~0").replace("/", "~1")
 
 
+def pointer_to(name: str) -> str:
+    """Returns the JSON pointer to a field of the whole."""
+    return f"/{_part(name)}"
+
+
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
     """Returns the value, with arrays and bytes where they belong.
 
