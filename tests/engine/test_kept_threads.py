@@ -49,14 +49,13 @@ async def done(threads: KeptThreads, work: Callable[[], Any]) -> Any:
 
 async def test_a_thread_that_is_done_serves_again_under_another_name(threads: KeptThreads) -> None:
     first = await done(threads, threading.current_thread)
-    (idle,) = idle_threads()
+    idle = first in idle_threads()
 
     second, name = await done(
         threads, lambda: (threading.current_thread(), threading.current_thread().name)
     )
 
-    assert first is second is idle
-    assert name == "openenv test"
+    assert (idle, first is second, name) == (True, True, "openenv test")
 
 
 async def test_two_that_work_at_once_have_a_thread_each(threads: KeptThreads) -> None:
@@ -121,18 +120,16 @@ async def test_a_thread_with_a_loop_that_goes_on_does_not_serve_again(
     def loop_of_the_thread() -> asyncio.AbstractEventLoop | None:
         return asyncio._get_running_loop()
 
-    left: list[asyncio.AbstractEventLoop] = []
-
-    def leave_and_tell() -> None:
+    def leave_and_tell() -> tuple[threading.Thread, asyncio.AbstractEventLoop]:
         leave()
         found = loop_of_the_thread()
         assert found is not None
-        left.append(found)
+        return threading.current_thread(), found
 
-    await done(threads, leave_and_tell)
-    left[0].close()
+    thread, loop = await done(threads, leave_and_tell)
+    loop.close()
 
-    assert idle_threads() == []
+    assert not thread.is_alive()
     assert await done(threads, loop_of_the_thread) is None
 
 
@@ -151,14 +148,17 @@ async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
 
 async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_threads, "MAX_IDLE", 1)
-    gate = threading.Barrier(3)
+    gate, served = threading.Barrier(3), list[threading.Thread]()
+
+    def work() -> None:
+        served.append(threading.current_thread())
+        gate.wait(LIMIT_S)
+
     for _ in range(3):
-        threads.start(lambda: gate.wait(LIMIT_S) and None, name="openenv test")
+        threads.start(work, name="openenv test")
 
     async with asyncio.timeout(LIMIT_S):
-        while [each for each in threading.enumerate() if each.name == "openenv test"]:
-            await asyncio.sleep(0.001)
-        while len(idle_threads()) != 1:
+        while len(served) < 3 or sum(each.is_alive() for each in served) > 1:
             await asyncio.sleep(0.001)
 
 

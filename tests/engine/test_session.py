@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -965,3 +967,30 @@ async def test_whatever_happens_each_operation_is_answered_exactly_once(
                     await caller.ask(Kind.STATE)
         assert manager.sessions() == []
     assert answers == Counter(range(asked))
+
+
+@pytest.mark.parametrize("isolation", ["thread", "inline"])
+async def test_an_environment_goes_with_its_session_and_not_when_garbage_is_collected(
+    isolation: str,
+) -> None:
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Kept(Countdown):
+        ISOLATION: ClassVar[str] = isolation
+
+        def __init__(self) -> None:
+            super().__init__()
+            weakref.finalize(self, loop.call_soon_threadsafe, gone.set)
+
+    gc.disable()
+    try:
+        async with opened(Kept) as caller:
+            await caller.reset()
+            await caller.step()
+            await caller.do(Kind.LIST_TOOLS)
+            await caller.close()
+            async with asyncio.timeout(10):
+                await gone.wait()
+    finally:
+        gc.enable()

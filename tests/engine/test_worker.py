@@ -3,16 +3,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from typing import Any
 
 from openenv_grpc.engine.inline import InlineWorker
 from openenv_grpc.engine.kept_threads import KeptThreads
-from openenv_grpc.engine.worker import Completions, ThreadWorker
+from openenv_grpc.engine.relay import Relay
+from openenv_grpc.engine.worker import ThreadWorker
 
 
 async def test_calls_run_in_order_on_one_thread_and_results_come_back_to_the_loop() -> None:
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Completions(loop), KeptThreads(), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     results: list[tuple[int, int]] = []
     done = loop.create_future()
 
@@ -38,9 +38,7 @@ async def test_calls_run_in_order_on_one_thread_and_results_come_back_to_the_loo
 
 async def test_a_thread_is_started_by_its_first_call_only() -> None:
     before = threading.active_count()
-    worker = ThreadWorker(
-        Completions(asyncio.get_running_loop()), KeptThreads(), name="openenv test"
-    )
+    worker = ThreadWorker(Relay(asyncio.get_running_loop()), KeptThreads(), name="openenv test")
     assert worker.ended
     worker.stop()
     assert threading.active_count() == before
@@ -48,7 +46,7 @@ async def test_a_thread_is_started_by_its_first_call_only() -> None:
 
 async def test_whatever_a_call_raises_is_its_result_and_the_thread_goes_on() -> None:
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Completions(loop), KeptThreads(), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     for error in (ValueError(), SystemExit(), KeyboardInterrupt(), GeneratorExit()):
 
         def fail(error: BaseException) -> None:
@@ -63,40 +61,12 @@ async def test_whatever_a_call_raises_is_its_result_and_the_thread_goes_on() -> 
     worker.join(5)
 
 
-async def test_many_results_that_are_ready_wake_the_loop_once() -> None:
-    wakes = 0
-
-    class CountingLoop:
-        def call_soon_threadsafe(self, callback: Any) -> None:
-            nonlocal wakes
-            wakes += 1
-            self.callback = callback
-
-    loop: Any = CountingLoop()
-    completions = Completions(loop)
-    delivered: list[int] = []
-    for number in range(5):
-        completions.put(lambda argument, _: delivered.append(argument), number, None)
-    assert (wakes, delivered) == (1, [])
-    loop.callback()
-    assert delivered == [0, 1, 2, 3, 4]
-    completions.put(lambda argument, _: delivered.append(argument), 5, None)
-    assert wakes == 2
-
-
-async def test_a_result_for_a_closed_loop_is_dropped() -> None:
-    loop = asyncio.new_event_loop()
-    completions = Completions(loop)
-    loop.close()
-    completions.put(lambda *_: None, None, None)
-
-
 async def test_a_waiting_thread_holds_on_to_no_earlier_call() -> None:
     class Argument:
         pass
 
     loop = asyncio.get_running_loop()
-    worker = ThreadWorker(Completions(loop), KeptThreads(), name="openenv test")
+    worker = ThreadWorker(Relay(loop), KeptThreads(), name="openenv test")
     done = loop.create_future()
     argument = Argument()
     gone = weakref.ref(argument)

@@ -262,9 +262,10 @@ class ConnectSession:
         limits.check_size(data)  # before the id is used up
         self._last_id = request_id
         pending.what, pending.request_id, pending.data = what, request_id, data
-        pending.cancelled, pending.peeled = False, None
+        pending.stream, pending.cancelled, pending.peeled = 0, False, None
         unanswered[request_id] = pending
-        pending.stream = ride.streams if ride.send(data) else 0
+        if ride.send(data):
+            pending.stream = ride.streams
 
     def close_at_once(self) -> None:
         """See `Rider`."""

@@ -281,13 +281,13 @@ class Connection:
             peeled = peel(data) if len(data) > LARGE_BYTES else None
             content = data if peeled is None else peeled.message
             response = self._parse(session_pb2.ConnectResponse, content)
-            if response.HasField("server") and not self._greeting.done():
+            if not self._greeting.done() and response.HasField("server"):
                 self._sharing.hear(response.server)
                 self._greeting.set_result(response.server)
             if len(data) > LARGE_BYTES:
                 self._tell_large(response, peeled)
             self._answered = self._answered or self._has_answer(response)
-            for count, outcome in enumerate(response.outcomes, 1):
+            for count, outcome in enumerate(response.outcomes[:], 1):
                 kind = outcome.WhichOneof("kind")
                 if kind == "shared_block":
                     outcome = self._taken(outcome)

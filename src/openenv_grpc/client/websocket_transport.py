@@ -30,6 +30,7 @@ SUBPROTOCOL = "openenv-grpc.v1"
 CLOSE_TIMEOUT_S = 2.0
 """How long the other side may take to answer a closing frame."""
 
+_BINARY = aiohttp.WSMsgType.BINARY
 _CLEAN_ENDS = (
     aiohttp.WSCloseCode.OK,
     aiohttp.WSCloseCode.GOING_AWAY,
@@ -62,16 +63,22 @@ class WebSocketTransport:
 
     async def read(self) -> bytes | None:
         """See `Transport`."""
-        message = await self.read_frame()
-        if message is None and self._socket.close_code == aiohttp.WSCloseCode.SERVICE_RESTART:
+        message = await self._socket.receive()
+        if message.type is _BINARY:
+            data: bytes = message.data
+            return data
+        frame = self._frame(message)
+        if frame is None and self._socket.close_code == aiohttp.WSCloseCode.SERVICE_RESTART:
             raise UnavailableError(
                 f"{self._uri} is shutting down", effect=Effect.UNKNOWN, session_lost=True
             )
-        return message.encode() if isinstance(message, str) else message
+        return frame.encode() if isinstance(frame, str) else frame
 
     async def read_frame(self) -> str | bytes | None:
         """Returns the next frame, or `None` at the end."""
-        message = await self._socket.receive()
+        return self._frame(await self._socket.receive())
+
+    def _frame(self, message: aiohttp.WSMessage) -> str | bytes | None:
         match message.type:
             case aiohttp.WSMsgType.BINARY | aiohttp.WSMsgType.TEXT:
                 frame: str | bytes = message.data

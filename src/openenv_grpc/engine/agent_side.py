@@ -72,14 +72,10 @@ class AgentSide:
         self._path = adapt.tool_path(environment)
         self._tool_actions = registered.tool_actions
         self._acts = self._path is ToolPath.NONE and self._tool_actions is None
-        self.prepare: dict[Kind, Callable[[Operation], Prepared]] = {
-            Kind.LIST_TOOLS: self._list_tools,
-            Kind.CALL_TOOL: self._call_tool,
-            Kind.LIST_RESOURCES: self._list_resources,
-            Kind.READ_RESOURCE: self._read_resource,
-            Kind.LIST_PROMPTS: self._list_prompts,
-            Kind.GET_PROMPT: self._get_prompt,
-        }
+
+    def prepared(self, operation: Operation) -> Prepared:
+        """Returns how an operation of one of `AGENT_KINDS` is done."""
+        return _PREPARE[operation.kind](self, operation)
 
     def awaits(self, kind: Kind) -> bool:
         """Tells whether operations of one of these kinds are awaited on the event loop."""
@@ -219,6 +215,19 @@ class AgentSide:
     @property
     def _foreign(self) -> Any:
         return toolbox.session_with(self._environment, self._path)
+
+
+_PREPARE: dict[Kind, Callable[[AgentSide, Operation], Prepared]] = {
+    Kind.LIST_TOOLS: AgentSide._list_tools,
+    Kind.CALL_TOOL: AgentSide._call_tool,
+    Kind.LIST_RESOURCES: AgentSide._list_resources,
+    Kind.READ_RESOURCE: AgentSide._read_resource,
+    Kind.LIST_PROMPTS: AgentSide._list_prompts,
+    Kind.GET_PROMPT: AgentSide._get_prompt,
+}
+
+AGENT_KINDS = frozenset(_PREPARE)
+"""What an agent may ask."""
 
 
 def _same(value: Any) -> Any:

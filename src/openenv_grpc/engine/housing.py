@@ -14,8 +14,9 @@ from openenv_grpc.engine.inline import inline_worker
 from openenv_grpc.engine.instance import Instance
 from openenv_grpc.engine.performing import Outcome, Performer
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.engine.traced import make_performer
-from openenv_grpc.engine.worker import Done, Worker
+from openenv_grpc.engine.worker import Worker
 from openenv_grpc.events import in_session, log_event
 from openenv_grpc.operations import Operation
 from openenv_grpc.tracing import Tracing

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from openenv_grpc.engine.worker import Call, Done
+from openenv_grpc.engine.relay import Done
+from openenv_grpc.engine.worker import Call
 from openenv_grpc.events import log_event
 
 logger = logging.getLogger(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
@@ -10,7 +11,7 @@ from typing import Any
 
 from openenv_grpc.engine import adapt, saving
 from openenv_grpc.engine.adapt import Method, Shape
-from openenv_grpc.engine.agent_side import AgentSide, Prepared
+from openenv_grpc.engine.agent_side import AGENT_KINDS, AgentSide, Prepared
 from openenv_grpc.engine.books import Books
 from openenv_grpc.engine.registry import RegisteredEnvironment
 from openenv_grpc.errors import (
@@ -53,7 +54,7 @@ class Instance:
         adapt.bind_mode(environment, self.spec.mode)
         if self.shape.ours:
             adapt.bind_books(environment, self.books.episode)
-        self._agent_side = AgentSide(environment, registered, books, self)
+        self._agent_side = AgentSide(environment, registered, books, weakref.proxy(self))
         self.not_blocking = frozenset(
             kind
             for kind in Kind
@@ -62,17 +63,6 @@ class Instance:
         """Kinds of which no operation, or not every one, blocks; see `awaits`, `is_at_hand`."""
         self._requires_reset = self.shape.requires_reset
         self._find_step = attrgetter(self.shape.step.name)  # which may be the instance's own
-        self._prepare: dict[Kind, Callable[[Operation], Prepared]] = {
-            Kind.STEP: self._prepare_step,
-            Kind.RESET: self._prepare_reset,
-            Kind.STATE: self._prepare_state,
-            Kind.EVALUATE: self._prepare_evaluate,
-            Kind.TASKS: self._prepare_tasks,
-            Kind.METADATA: self._prepare_metadata,
-            Kind.SNAPSHOT: self._prepare_snapshot,
-            Kind.RESTORE: self._prepare_restore,
-            **self._agent_side.prepare,
-        }
 
     def awaits(self, operation: Operation) -> bool:
         """Tells whether an operation is awaited on the event loop."""
@@ -88,7 +78,7 @@ class Instance:
                 return self.shape.step.asynchronous
             case Kind.RESET:
                 return self.shape.reset.asynchronous
-            case kind if kind in self._agent_side.prepare:
+            case kind if kind in AGENT_KINDS:
                 return self._agent_side.awaits(kind)
             case Kind.EVALUATE:
                 evaluate = self.shape.evaluate
@@ -106,7 +96,11 @@ class Instance:
 
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
-        prepared = self._prepare[operation.kind](operation)
+        prepare = _PREPARE.get(operation.kind)
+        if prepare is None:
+            prepared = self._agent_side.prepared(operation)
+        else:
+            prepared = prepare(self, operation)
         if operation.listener is None and operation.changes is None:
             return prepared
         call, complete = prepared
@@ -283,6 +277,23 @@ class Instance:
     def close(self) -> Any:
         """Closes the environment; returns an awaitable if its `close` is asynchronous."""
         return None if self.shape.close is None else self.shape.close.call(self.environment)
+
+
+_PREPARE: dict[Kind, Callable[[Instance, Operation], Prepared]] = {
+    Kind.STEP: Instance._prepare_step,
+    Kind.RESET: Instance._prepare_reset,
+    Kind.STATE: Instance._prepare_state,
+    Kind.EVALUATE: Instance._prepare_evaluate,
+    Kind.TASKS: Instance._prepare_tasks,
+    Kind.METADATA: Instance._prepare_metadata,
+    Kind.SNAPSHOT: Instance._prepare_snapshot,
+    Kind.RESTORE: Instance._prepare_restore,
+}
+"""How operations are prepared that are no agent's.
+
+It has no methods of an instance, which would keep that, and its environment, until garbage is
+collected: what nothing uses any more goes at once.
+"""
 
 
 def _unchanged(value: Any) -> Any:

@@ -25,13 +25,14 @@ from openenv_grpc.engine.registry import (
     RegisteredEnvironment,
     register_all,
 )
+from openenv_grpc.engine.relay import Relay
 from openenv_grpc.engine.resuming import Windows
 from openenv_grpc.engine.session import OnLost, Session
 from openenv_grpc.engine.snapshots import Snapshots
 from openenv_grpc.engine.threads import SharedThread, Threads
 from openenv_grpc.engine.traced import OperationSpans
 from openenv_grpc.engine.usage import measure
-from openenv_grpc.engine.worker import Completions, Worker
+from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     DrainingError,
@@ -85,7 +86,7 @@ class SessionManager:
         loop = asyncio.get_running_loop()
         self.clock: Clock = self._given_clock or loop
         self._tracing = tracing.configured()
-        self._threads = Threads(Completions(loop), on_stuck=self._health.note_stuck)
+        self._threads = Threads(Relay(loop), on_stuck=self._health.note_stuck)
         self._open_rate = OpenRate(self.settings.opens_per_minute, self.clock, self.metrics)
         self._idle = IdleWatch(self.clock, self._sessions.values)
         self._processes.start()

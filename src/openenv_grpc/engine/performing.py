@@ -6,8 +6,8 @@ import asyncio
 import logging
 
 from openenv_grpc.engine.instance import Instance, no_such_method
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.engine.verdicts import cancelled, text_of
-from openenv_grpc.engine.worker import Done
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import (
     ClientAnswerError,

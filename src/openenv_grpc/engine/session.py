@@ -14,12 +14,13 @@ from openenv_grpc.engine.home import Home
 from openenv_grpc.engine.pending import Pending
 from openenv_grpc.engine.performing import Outcome, pass_on
 from openenv_grpc.engine.registry import RegisteredEnvironment
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.engine.saving import restoring, saving
 from openenv_grpc.engine.snapshots import Snapshot
 from openenv_grpc.engine.threads import SharedThread
 from openenv_grpc.engine.turns import Turns
 from openenv_grpc.engine.witnessing import Witness
-from openenv_grpc.engine.worker import Done, Worker
+from openenv_grpc.engine.worker import Worker
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.events import Fact, log_event

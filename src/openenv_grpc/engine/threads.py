@@ -8,7 +8,8 @@ from collections.abc import Callable
 from openenv_grpc.engine.inline import inline_worker
 from openenv_grpc.engine.kept_threads import KeptThreads
 from openenv_grpc.engine.registry import RegisteredEnvironment
-from openenv_grpc.engine.worker import Completions, ThreadWorker, Worker
+from openenv_grpc.engine.relay import Relay
+from openenv_grpc.engine.worker import ThreadWorker, Worker
 
 JOIN_S = 1.0
 """How long the end of a thread that has nothing left to do is waited for, at most."""
@@ -24,9 +25,9 @@ class SharedThread:
 class Threads:
     """Hands out workers and takes them back."""
 
-    def __init__(self, completions: Completions, *, on_stuck: Callable[[int], None]) -> None:
+    def __init__(self, relay: Relay, *, on_stuck: Callable[[int], None]) -> None:
         """`on_stuck` gets the number of stuck calls, whenever that has changed."""
-        self._completions = completions
+        self._relay = relay
         self._kept: defaultdict[str, KeptThreads] = defaultdict(KeptThreads)  # by environment
         self._single: dict[str, SharedThread] = {}  # by environment; kept once it is started
         self._users: Counter[Worker] = Counter()
@@ -54,7 +55,7 @@ class Threads:
         return self._worker(environment, name=name)
 
     def _worker(self, environment: str, *, name: str) -> ThreadWorker:
-        return ThreadWorker(self._completions, self._kept[environment], name=name)
+        return ThreadWorker(self._relay, self._kept[environment], name=name)
 
     def _at(self, place: SharedThread, environment: str, *, name: str, kept: bool) -> Worker:
         if place.worker is None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from time import monotonic
 from typing import Any, Protocol
 
 from openenv_grpc.engine.kept_threads import KeptThreads
+from openenv_grpc.engine.relay import Done, Relay
 
 Call = Callable[[Any], Any]
 """What is run, with one argument."""
-Done = Callable[[Any, Any], None]
-"""Called on the loop with the same argument and the result, or the exception of the call."""
 
 
 class Worker(Protocol):
@@ -34,45 +32,16 @@ class Worker(Protocol):
         ...
 
 
-class Completions:
-    """Brings results from threads to the event loop: one wake-up for all that are ready."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._ready: deque[tuple[Done, Any, Any]] = deque()
-        self._woken = False
-
-    def put(self, done: Done, argument: Any, result: Any) -> None:
-        """Adds a result, from any thread."""
-        # The order matters: `_deliver` clears the mark before it takes anything, so whoever finds
-        # it set after adding will be served.
-        self._ready.append((done, argument, result))
-        if not self._woken:
-            self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, nobody waits any more
-                self._ready.clear()
-
-    def _deliver(self) -> None:
-        self._woken = False
-        ready = self._ready
-        try:
-            for _ in range(len(ready)):  # what comes meanwhile has its own wake-up
-                done, argument, result = ready.popleft()
-                done(argument, result)
-        except BaseException:
-            self._loop.call_soon(self._deliver)  # the loop reports it, and goes on with the rest
-            raise
-
-
 class ThreadWorker:
     """A thread that is taken by its first call."""
 
-    def __init__(self, completions: Completions, threads: KeptThreads, *, name: str) -> None:
-        self._completions = completions
+    def __init__(self, relay: Relay, threads: KeptThreads, *, name: str) -> None:
+        self._relay = relay
         self._threads = threads
-        self._calls: SimpleQueue[tuple[Call, Any, Done] | None] = SimpleQueue()
+        self._calls: deque[tuple[Call, Any, Done] | None] = deque()
+        self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
+        self._asleep = threading.Lock()  # released when its turn has come
+        self._asleep.acquire()
         self._name = name
         self._has_thread = threading.Lock()  # held from the first call until the last is done
         self._started = False
@@ -80,17 +49,22 @@ class ThreadWorker:
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
         """Has a call run after those before it; `done` follows on the event loop."""
-        self._calls.put((call, argument, done))
         if not self._started:
-            self._started = True
-            self._has_thread.acquire()
             self._threads.start(self._work, name=self._name)
+            self._has_thread.acquire()
+            self._started = True
+        self._add((call, argument, done))
 
     def stop(self) -> None:
         """Lets the thread end once it has run what it was given."""
-        if not self._stopped:
+        if self._started and not self._stopped:
             self._stopped = True
-            self._calls.put(None)
+            self._add(None)
+
+    def _add(self, item: tuple[Call, Any, Done] | None) -> None:
+        self._calls.append(item)
+        if self._busy.acquire(blocking=False):
+            self._relay.join(self._asleep.release)
 
     @property
     def ended(self) -> bool:
@@ -103,15 +77,31 @@ class ThreadWorker:
             self._has_thread.release()
 
     def _work(self) -> None:
-        take = self._calls.get
-        while (item := take()) is not None:
-            self._do(*item)
-            del item  # else it would live until the next call
+        while self._runs_on():
+            pass
         self._has_thread.release()
 
+    def _runs_on(self) -> bool:
+        """Waits for its turn and does what there is; returns whether that was not its end."""
+        self._asleep.acquire()
+        self._relay.arrive()
+        while self._calls or not self._rests():
+            item = self._calls.popleft()
+            if item is None:
+                return False
+            self._do(*item)
+            del item  # else it would live until the next call
+        return True
+
+    def _rests(self) -> bool:
+        """Notes that there is nothing to do; returns whether it stayed so meanwhile."""
+        self._busy.release()
+        return not self._calls or not self._busy.acquire(blocking=False)
+
     def _do(self, call: Call, argument: Any, done: Done) -> None:
+        begun = monotonic()
         try:
             result = call(argument)
         except BaseException as error:  # foreign code may even raise SystemExit
             result = error
-        self._completions.put(done, argument, result)
+        self._relay.put(done, argument, result, begun=begun)

@@ -29,7 +29,6 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
 _CONTAINERS = (dict, list, tuple)
 _BYTES = (bytes, bytearray)
-_PLAIN = re.compile("/[^/~]*")
 _INDEX = re.compile("0|[1-9][0-9]{0,9}")
 
 
@@ -132,8 +131,11 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(_text(message))
-    for place, attachment in enumerate(message.attachments[:]):  # a list is gone through sooner
+    value = parse_json(message.json or _text(message))
+    attachments = message.attachments
+    if not attachments:
+        return value
+    for place, attachment in enumerate(attachments[:]):  # a list is gone through sooner
         apart = peeled.data if peeled is not None and peeled.attachment == place else None
         value = _insert(value, attachment, apart)
     return value
@@ -152,16 +154,14 @@ def decode_object(
 def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
     """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
     if not message.attachments:
-        return reader.from_json(_text(message))
+        return reader.from_json(message.json or _text(message))
     return reader.from_value(decode_payload(message))
 
 
 def _text(message: payload_pb2.Payload) -> str:
-    if message.json:
-        return message.json
     match message.WhichOneof("content"):
         case "json":
-            return ""
+            return message.json
         case "typed":
             raise NotSupportedError(
                 "payloads are taken as `json`; the environment has no message type of its own"
@@ -180,8 +180,9 @@ def _insert(
         if value is not None:
             raise InvalidRequestError("an attachment for the whole payload needs the JSON `null`")
         return content
-    field = _plain_field(pointer)
-    if field is not None and isinstance(value, dict) and value.get(field, "") is None:
+    field = pointer[1:]
+    plain = pointer[0] == "/" and "/" not in field and "~" not in field
+    if plain and isinstance(value, dict) and value.get(field, "") is None:
         value[field] = content  # a field of the whole, as nearly all are
         return value
     *path, last = _parts(pointer)
@@ -194,12 +195,6 @@ def _insert(
         )
     container[int(last) if isinstance(container, list) else last] = content
     return value
-
-
-@functools.lru_cache(maxsize=1024)
-def _plain_field(pointer: str) -> str | None:
-    """Returns the field of the whole that a pointer names without more ado, if it does."""
-    return pointer[1:] if _PLAIN.fullmatch(pointer) else None
 
 
 def _parts(pointer: str) -> list[str]:

@@ -26,7 +26,7 @@ from openenv_grpc.engine.process.frames import (
     write_operation,
 )
 from openenv_grpc.engine.process.pool import ProcessPool
-from openenv_grpc.engine.worker import Done
+from openenv_grpc.engine.relay import Done
 from openenv_grpc.environment_spec import EnvironmentSpec
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Kind, Operation
