@@ -104,12 +104,18 @@ def is_flat(value: object) -> bool:
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-@functools.lru_cache(maxsize=1024, typed=True)  # since 1, 1.0 and True are the same otherwise
 def _part(key: object) -> str:
     """Writes a key or index as part of a JSON pointer."""
-    if type(key) is not str and (not isinstance(key, (str, int)) or isinstance(key, bool)):
+    if type(key) is str:
+        return _escaped(key)
+    if not isinstance(key, (str, int)) or isinstance(key, bool):
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
-    return str(key).replace("~", "~0").replace("/", "~1")
+    return _escaped(str(key))
+
+
+@functools.lru_cache(maxsize=1024)  # an environment's fields are the same in every step
+def _escaped(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_to(name: str) -> str:
