@@ -15,7 +15,7 @@ from openenv_grpc.client import SessionLost, time_limits, websocket_transport
 from openenv_grpc.client.catalog import describe
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.engine import EnvironmentDefinition
-from openenv_grpc.errors import Reason, SessionExpiredError
+from openenv_grpc.errors import Effect, Reason, SessionClosedError, SessionExpiredError
 from openenv_grpc.v1 import episode_pb2, episode_pb2_grpc
 from openenv_grpc.wire.budgets import read_budgets
 from tests.client.conftest import serve_environments
@@ -107,6 +107,23 @@ async def test_what_the_caller_says_goes_before_a_budget(url: str, gate: Gate) -
         gate.opened.set()
         limited = await client.step({"op": "limit"}, timeout_s=7)
         assert limited.observation["limit_s"] == 7
+
+
+async def test_a_call_beside_a_close_that_comes_to_nothing_is_told_that_the_session_is_closed(
+    url: str, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limits, "CLOSE_TIMEOUT_S", 0.1)
+    client = GenericEnvClient(url)
+    async with asyncio.timeout(LIMIT_S):
+        await client.connect()
+        step = asyncio.create_task(client.step({"op": "wait", "text": gate.name}))
+        while not gate.entered.is_set():
+            await asyncio.sleep(0.001)
+        await client.close()
+        with pytest.raises(SessionClosedError) as raised:
+            await step
+    assert (raised.value.effect, raised.value.session_lost) == (Effect.UNKNOWN, True)
+    gate.opened.set()
 
 
 async def test_a_budget_reaches_no_environment_as_a_limit(url: str) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from queue import SimpleQueue
@@ -131,6 +134,73 @@ async def test_a_thread_with_a_loop_that_goes_on_does_not_serve_again(
 
     assert not thread.is_alive()
     assert await done(threads, loop_of_the_thread) is None
+
+
+def trace() -> None:
+    sys.settrace(lambda *_: None)
+
+
+def profile() -> None:
+    sys.setprofile(lambda *_: None)
+
+
+def block_a_signal() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+
+
+def mark_the_thread() -> None:
+    vars(threading.current_thread())["mark"] = "left"
+
+
+@pytest.mark.parametrize("leave", [trace, profile, block_a_signal, mark_the_thread])
+async def test_a_thread_for_which_code_has_set_something_does_not_serve_again(
+    threads: KeptThreads, leave: Callable[[], None]
+) -> None:
+    def leave_and_tell() -> threading.Thread:
+        leave()
+        return threading.current_thread()
+
+    thread = await done(threads, leave_and_tell)
+
+    assert not thread.is_alive()
+
+
+async def test_a_thread_whose_locals_are_out_of_reach_does_not_serve_again(
+    threads: KeptThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: dict[str, Any] = {}  # as from Python 3.13 on, where they are kept elsewhere
+    monkeypatch.setattr(kept_threads, "_thread_state", lambda: id(others))
+
+    def leave() -> threading.Thread:
+        local.value = "left"
+        return threading.current_thread()
+
+    thread = await done(threads, leave)
+
+    assert not thread.is_alive()
+    assert await done(threads, lambda: list(vars(local))) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_what_somebody_raises_too_late_in_a_thread_that_waits_keeps_nobody_waiting(
+    threads: KeptThreads, monkeypatch: pytest.MonkeyPatch, *, taken: bool
+) -> None:
+    monkeypatch.setattr(kept_threads, "IDLE_S", 3600 if taken else 0.2)
+    thread = await done(threads, threading.current_thread)
+    ident = ctypes.c_ulong(thread.ident or 0)
+    results: SimpleQueue[str] = SimpleQueue()
+    again = threads.take() if taken else None
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(KeyboardInterrupt))
+    if again is None:
+        async with asyncio.timeout(LIMIT_S):
+            while thread.is_alive():
+                await asyncio.sleep(0.001)
+        again = threads.take()
+    again.serve(lambda: results.put("served"), "openenv test")
+
+    assert (again is thread) is taken
+    assert await asyncio.to_thread(results.get, timeout=LIMIT_S) == "served"
 
 
 async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(

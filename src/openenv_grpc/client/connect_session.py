@@ -17,7 +17,7 @@ from openenv_grpc.client.opening import OPENING_ID, QUEUE, Opening
 from openenv_grpc.client.outcomes import Evaluation, payload_of
 from openenv_grpc.client.patience import Patience
 from openenv_grpc.client.pending import Call, Pending, Posted
-from openenv_grpc.client.remote_session import Actions, gone
+from openenv_grpc.client.remote_session import Actions, gone, in_flight
 from openenv_grpc.client.ride import ATTACH, Berth, Ride
 from openenv_grpc.client.time_limits import TimeLimits
 from openenv_grpc.client.unanswered import Unanswered
@@ -205,6 +205,8 @@ class ConnectSession:
 
     async def _leave(self, *, settled: bool) -> None:
         self.lost = self.lost or SessionClosedError("the session was closed")
+        for call in self._unanswered.calls():  # beside a `close` that came to nothing
+            call.fail(in_flight(self.lost, arrived=call.stream > 0))
         self._quit(settled=settled)
         try:
             await self._moving.stopped()
