@@ -47,9 +47,16 @@ class ThreadWorker:
         self._stopped = False
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
-        """Has a call run after those before it; `done` follows on the event loop."""
+        """Has a call run after those before it; `done` follows on the event loop.
+
+        It gets a `RuntimeError` if the system gives no thread.
+        """
         if self._wake is None:
-            thread = self._threads.take()
+            try:
+                thread = self._threads.take()
+            except RuntimeError as error:
+                self._relay.put(done, argument, error, begun=monotonic())
+                return
             self._has_thread.acquire()
             self._wake = partial(thread.serve, self._work, self._name)
         self._add(self._wake, (call, argument, done))
