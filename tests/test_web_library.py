@@ -98,6 +98,20 @@ print(aiohttp.ClientSession.__name__)
     assert run(program).split() == ["True", "True", "ClientSession"]
 
 
+def test_without_metadata_aiohttp_is_loaded_as_ever() -> None:
+    program = """
+import importlib.metadata
+def version(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+importlib.metadata.version = version
+del sys.modules["aiohttp"]
+leave_client_out()
+from aiohttp import web
+print("aiohttp.client" in sys.modules)
+"""
+    assert run(program) == "True"
+
+
 def test_where_aiohttp_is_loaded_nothing_changes() -> None:
     program = "import aiohttp; before = aiohttp; leave_client_out(); import aiohttp as after"
 

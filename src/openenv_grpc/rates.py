@@ -38,7 +38,7 @@ class PeerRates:
         return 0.0 if taken else (1 - tokens) * 60 / self._per_minute
 
 
-@lru_cache(maxsize=MAX_PEERS)
+@lru_cache(maxsize=1024)  # by address and port: of those that connected last
 def remote_address(peer: str) -> str:
     """Returns the address of a peer, as gRPC or HTTP names it; empty if it is on this machine."""
     kind, _, rest = peer.partition(":")

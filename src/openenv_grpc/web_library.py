@@ -25,6 +25,10 @@ def leave_client_out() -> None:
     if spec is None:
         return  # whoever imports it is told
     package = module_from_spec(spec)
+    try:
+        vars(package)["__version__"] = metadata.version(NAME)  # which its half for servers reads
+    except metadata.PackageNotFoundError:
+        return  # it was not installed by pip, and is loaded as ever
     package.__class__ = _Package
     sys.modules[NAME] = package
 
@@ -33,8 +37,6 @@ class _Package(ModuleType):
     """The package before its `__init__.py` has run. Its modules can be imported."""
 
     def __getattr__(self, name: str) -> object:
-        if name == "__version__":  # which its half for servers asks for
-            return metadata.version(NAME)
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         # Under no lock of ours, since what imports it may hold one that a client's module needs.

@@ -63,6 +63,36 @@ class Field(Environment[Push, Seen, State]):
         return Seen(frame=frame, total=self.total, seed=self.seed, reward=self.total, done=over)
 
 
+class Sums(Observation):
+    sums: Annotated[NDArray[np.float32], Array((2,))]
+    unit: str = "N"
+
+
+class Scale(Environment[Push, Sums, State]):
+    """Shows nothing but the sums of forces; over at 3, which the metadata tell."""
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Sums:
+        self.sums = np.zeros(2, np.float32)
+        return Sums(sums=self.sums)
+
+    def step(self, action: Push, timeout_s: float | None = None) -> Sums:
+        self.sums = self.sums + action.forces
+        over = bool(self.sums[0] >= 3)
+        metadata = {"weight": float(self.sums[0])} if over else {}
+        return Sums(sums=self.sums, reward=1.0, done=over, metadata=metadata)
+
+
+SCALE = EnvironmentDefinition(factory=Scale, action_type=Push, observation_type=Sums)
+
+
+@pytest.fixture(params=["grpc", "ws"])
+async def scale_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    async with serve_environments(SCALE, path=tmp_path) as urls:
+        yield urls[request.param]
+
+
 FIELD = EnvironmentDefinition(factory=Field, action_type=Push, observation_type=Seen)
 
 
@@ -169,6 +199,41 @@ async def test_without_autoreset_the_caller_resets_what_is_over(field_url: str) 
         observations, _ = await envs.reset(options={"reset_mask": step.terminations})
         assert observations["total"].tolist() == [0, 1]
         assert (await envs.step(forces(1, 1))).observations["total"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("copy", [True, False])
+async def test_observations_that_are_alike_are_batches_as_others_are(
+    scale_url: str, copy: bool
+) -> None:
+    async with VectorEnvClient(scale_url, 3, copy=copy) as envs:
+        observations, _ = await envs.reset()
+        assert observations["sums"].tolist() == [[0, 0]] * 3
+        for turn in range(1, 6):
+            step = await envs.step(forces(0.1, 0.2, 0.3))
+            sums = step.observations["sums"]
+            assert (sums.dtype, sums.shape) == (np.float32, (3, 2))
+            assert np.allclose(sums[:, 0], np.array([0.1, 0.2, 0.3]) * turn)
+            assert sums.flags.writeable
+            assert step.observations["unit"] == ("N", "N", "N")
+            assert list(step.observations) == ["sums", "unit"]
+            assert "metadata" not in step.infos
+        observations, _ = await envs.reset(options={"reset_mask": [False, True, False]})
+        assert np.allclose(observations["sums"], [[0.5, 0], [0, 0], [1.5, 0]])
+
+
+async def test_what_is_alike_may_stand_beside_what_is_not(scale_url: str) -> None:
+    async with VectorEnvClient(scale_url, 2, autoreset="same_step") as envs:
+        await envs.reset()
+        for _ in range(5):
+            await envs.step(forces(0, 0.5))
+        step = await envs.step(forces(1, 0.5))
+        assert step.observations["sums"].tolist() == [[1, 0], [0, 0]]
+        assert step.terminations.tolist() == [False, True]
+        assert step.infos["final_obs"][1].keys() == {"sums", "unit"}
+        assert step.infos["final_obs"][1]["sums"].tolist() == [3, 0]
+        assert step.infos["final_info"]["metadata"]["weight"].tolist() == [0, 3]
+        step = await envs.step(forces(0.5, 0.5))
+        assert step.observations["sums"].tolist() == [[1.5, 0], [0.5, 0]]
 
 
 async def test_a_missing_verdict_is_nan(url: str) -> None:

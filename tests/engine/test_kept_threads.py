@@ -39,7 +39,7 @@ def idle_threads() -> list[threading.Thread]:
 async def done(threads: KeptThreads, work: Callable[[], Any]) -> Any:
     """Has work done, and waits until its thread waits for more, or has ended."""
     results: SimpleQueue[tuple[threading.Thread, Any]] = SimpleQueue()
-    threads.start(lambda: results.put((threading.current_thread(), work())), name="openenv test")
+    threads.take().serve(lambda: results.put((threading.current_thread(), work())), "openenv test")
     thread, result = await asyncio.to_thread(results.get, timeout=LIMIT_S)
     async with asyncio.timeout(LIMIT_S):
         while thread.is_alive() and thread not in threads._idle:
@@ -66,8 +66,8 @@ async def test_two_that_work_at_once_have_a_thread_each(threads: KeptThreads) ->
         gate.wait(LIMIT_S)
         seen.put(threading.get_ident())
 
-    threads.start(work, name="openenv one")
-    threads.start(work, name="openenv other")
+    threads.take().serve(work, "openenv one")
+    threads.take().serve(work, "openenv other")
 
     assert seen.get(timeout=LIMIT_S) != seen.get(timeout=LIMIT_S)
 
@@ -148,6 +148,7 @@ async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
 
 async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_threads, "MAX_IDLE", 1)
+    monkeypatch.setattr(kept_threads, "IDLE_S", 3600)
     gate, served = threading.Barrier(3), list[threading.Thread]()
 
     def work() -> None:
@@ -155,11 +156,12 @@ async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.M
         gate.wait(LIMIT_S)
 
     for _ in range(3):
-        threads.start(work, name="openenv test")
+        threads.take().serve(work, "openenv test")
 
     async with asyncio.timeout(LIMIT_S):
         while len(served) < 3 or sum(each.is_alive() for each in served) > 1:
             await asyncio.sleep(0.001)
+    assert sum(each.is_alive() for each in served) == 1
 
 
 async def test_sessions_of_one_environment_share_threads_and_those_of_others_do_not() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from openenv_grpc.engine.kept_threads import KeptThreads
-from openenv_grpc.engine.relay import HELD_RESULTS, HELD_S, Relay
+from openenv_grpc.engine.relay import HELD_RESULTS, HELD_S, LATE_S, Relay
 from openenv_grpc.engine.worker import ThreadWorker
 
 
@@ -38,6 +39,13 @@ class Clock:
 
 def relay_on(loop: Any, clock: Callable[[], float] = monotonic) -> Relay:
     return Relay(loop, clock=clock)
+
+
+async def ran(worker: ThreadWorker) -> None:
+    """Waits for a call on a worker."""
+    done = asyncio.get_running_loop().create_future()
+    worker.run(nothing, None, lambda *_: done.set_result(None))
+    await done
 
 
 def ignore(*_: Any) -> None:
@@ -73,6 +81,23 @@ def test_a_thread_that_joins_when_nobody_is_on_the_way_is_woken_at_once() -> Non
         relay.join(partial(woken.append, number))
         assert woken == list(range(number + 1))
         relay.arrive()
+
+
+def test_all_that_wait_are_woken_once_a_thread_is_late() -> None:
+    clock = Clock()
+    relay = relay_on(CountingLoop(), clock)
+    woken: list[int] = []
+    for number in range(5):
+        relay.join(partial(woken.append, number))
+    clock.now += 2 * LATE_S
+    relay.arrive()
+    assert woken == [0, 1, 2, 3, 4]
+    relay.join(partial(woken.append, 5))
+    for _ in range(3):
+        relay.arrive()
+        assert woken == [0, 1, 2, 3, 4]
+    relay.arrive()
+    assert woken == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_result_wakes_the_loop_at_once_if_no_thread_is_on_the_way() -> None:
@@ -279,15 +304,39 @@ async def test_no_call_is_lost_however_results_and_calls_meet(sessions: int) -> 
         assert worker.ended
 
 
+async def test_the_death_of_a_thread_that_is_on_the_way_is_its_own_affair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dead = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: dead.set())
+    loop = asyncio.get_running_loop()
+    relay = Relay(loop)
+    dying, other = (made(relay, name=f"openenv test {name}") for name in "ab")
+    told = loop.create_future()
+    dying.run(lambda _: threading.get_ident(), None, lambda _, thread: told.set_result(thread))
+    async with asyncio.timeout(30):
+        thread = await told
+        for _ in range(20):  # meanwhile that one falls asleep
+            await ran(other)
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    assert raise_in(ctypes.c_ulong(thread), ctypes.py_object(SystemExit)) == 1
+    dying.run(nothing, None, ignore)
+    async with asyncio.timeout(30):
+        await ran(other)
+    assert await asyncio.to_thread(dead.wait, 30)
+    dying.join(30)
+    assert dying.ended
+    other.stop()
+    other.join(30)
+
+
 async def test_a_worker_without_a_thread_that_is_stopped_is_waited_for_by_nobody() -> None:
     loop = asyncio.get_running_loop()
     relay = Relay(loop)
     made(relay, name="openenv test unused").stop()
     worker = made(relay, name="openenv test")
-    done = loop.create_future()
-    worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
-        await done
+        await ran(worker)
     worker.stop()
     worker.join(30)
 
@@ -309,9 +358,7 @@ async def test_a_thread_that_the_system_refuses_is_waited_for_by_nobody(
     refused.stop()
     assert refused.ended
     worker = made(relay, name="openenv test")
-    done = loop.create_future()
-    worker.run(nothing, None, lambda *_: done.set_result(None))
     async with asyncio.timeout(30):
-        await done
+        await ran(worker)
     worker.stop()
     worker.join(30)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from openenv_grpc.client.outcomes import Seen, fields_of
 from openenv_grpc.errors import MissingDependencyError
+from openenv_grpc.wire.alike import AlikePayload, Likeness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +35,27 @@ class Stack:
     def __init__(self, *, reuse: bool) -> None:
         self._reuse = reuse
         self._kept: dict[tuple[str, ...], NDArray[Any]] = {}
+
+    def observations(self, items: Sequence[Seen]) -> Any:
+        """Returns observations as one, see `stacked`."""
+        first = items[0]
+        if isinstance(first, AlikePayload) and all(
+            isinstance(item, AlikePayload) and item.likeness is first.likeness for item in items
+        ):
+            return self._alike(first.likeness, cast("Sequence[AlikePayload]", items))
+        return self.stacked([fields_of(item) for item in items])
+
+    def _alike(self, known: Likeness, items: Sequence[AlikePayload]) -> dict[str, Any]:
+        numpy, count = numpy_module(), len(items)
+        joined = numpy.frombuffer(b"".join([item.data for item in items]), numpy.uint8)
+        elements = joined.reshape(count, known.size_bytes)[:, len(known.head) :]
+        out = self._memory((count, *known.shape), known.dtype, (known.field,))
+        out.reshape(count, -1).view(numpy.uint8)[...] = elements
+        return {
+            name: out if name == known.field else self.stacked([value] * count, (name,))
+            for name, value in known.fields().items()
+            if name != "metadata"
+        }
 
     def stacked(self, items: Sequence[Any], path: tuple[str, ...] = ()) -> Any:
         """Returns items of one place as one.

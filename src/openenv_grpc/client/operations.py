@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import duration_pb2
 
 from openenv_grpc.client.agent_access import AgentAccess
-from openenv_grpc.client.outcomes import Evaluation, Observed
+from openenv_grpc.client.outcomes import Evaluation, Observed, Seen
 from openenv_grpc.errors import (
     Effect,
     InvalidRequestError,
@@ -23,6 +23,7 @@ from openenv_grpc.serialization import json_kind
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2, session_pb2
 from openenv_grpc.wire import durations, payloads
+from openenv_grpc.wire.alike import Alike
 from openenv_grpc.wire.payload_bytes import write_payload
 from openenv_grpc.wire.peeling import Peeled
 from openenv_grpc.wire.varints import varint
@@ -31,7 +32,7 @@ _INT64 = range(-(2**63), 2**63)
 
 _REQUEST_ID, _ACKNOWLEDGED_ID = b"\x10", b"\x18"  # fields 2 and 3 of an `Operation`
 _TIMEOUT, _STEP, _TRACEPARENT = b"\x22", b"\x2a", b"\x8a\x01"  # fields 4, 5 and 17
-_NUMBERS = 1024
+_KEPT = 1024  # heads that are kept, since they come again and again
 _ACTION, _OPTIONS = b"\x0a", b"\x12"  # fields 1 and 2 of a `Step`
 
 
@@ -67,7 +68,7 @@ def numbered(
     return b"".join(pieces)
 
 
-@functools.lru_cache(maxsize=_NUMBERS)  # sessions that are driven alike have the same ones
+@functools.lru_cache(maxsize=_KEPT)  # sessions that are driven alike have the same ones
 def _number(request_id: int, acknowledged_id: int) -> bytes:
     number = _REQUEST_ID + varint(request_id)
     return number + _ACKNOWLEDGED_ID + varint(acknowledged_id) if acknowledged_id else number
@@ -159,7 +160,7 @@ def step(action: bytes, keywords: Mapping[str, JsonValue]) -> bytes:
     return b"".join((_step_head(len(action), len(rest)), action, rest))
 
 
-@functools.lru_cache(maxsize=_NUMBERS)
+@functools.lru_cache(maxsize=_KEPT)
 def _step_head(action_bytes: int, rest_bytes: int) -> bytes:
     """Writes what stands before a step's action."""
     action = _ACTION + varint(action_bytes)
@@ -219,6 +220,17 @@ def close() -> bytes:
     return operation.SerializeToString()
 
 
+def _observation(message: payload_pb2.Payload, peeled: Peeled | None, alike: Alike | None) -> Seen:
+    if alike is None or not alike.looks or peeled is not None:
+        return _read(message, "observation", peeled)
+    recognized = alike.recognize(message)
+    if recognized is not None:
+        return recognized
+    value = _read(message, "observation")
+    alike.learn(message, value)
+    return value
+
+
 def _read(
     message: payload_pb2.Payload, what: str, peeled: Peeled | None = None
 ) -> dict[str, JsonValue]:
@@ -251,11 +263,16 @@ def agent_access(result: session_pb2.OpenResult) -> AgentAccess:
     )
 
 
-def stepped(result: session_pb2.StepResult, peeled: Peeled | None) -> Observed:
-    """Reads a step; `peeled` has the bytes that were taken out of its observation."""
+def stepped(
+    result: session_pb2.StepResult, peeled: Peeled | None, alike: Alike | None = None
+) -> Observed:
+    """Reads a step; `peeled` has the bytes that were taken out of its observation.
+
+    With `alike` the observation is left as it is if it is like the last one.
+    """
     rewards = result.rewards
     return (
-        _read(result.observation, "observation", peeled),
+        _observation(result.observation, peeled, alike),
         result.reward if result.HasField("reward") else None,
         result.terminated,
         result.truncated,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from openenv_grpc.wire.alike import AlikePayload
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
@@ -23,13 +25,26 @@ class Evaluation:
         return self.terminated or self.truncated
 
 
-Observed = tuple[dict[str, Any], float | None, bool, bool, dict[str, Any]]
+Seen = dict[str, Any] | AlikePayload
+"""An observation's fields, or how they came where many are alike."""
+
+Observed = tuple[Seen, float | None, bool, bool, dict[str, Any]]
 """What a step or reset led to: observation, reward, terminated, truncated, info."""
+
+
+def fields_of(seen: Seen) -> dict[str, Any]:
+    """Returns the fields of an observation. What is alike has no metadata."""
+    if isinstance(seen, dict):
+        return seen
+    fields = seen.fields()
+    fields.pop("metadata", None)
+    return fields
 
 
 def payload_of(observed: Observed) -> dict[str, Any]:
     """Makes the payload that `EnvClient._parse_result` takes."""
-    observation, reward, terminated, truncated, info = observed
+    seen, reward, terminated, truncated, info = observed
+    observation = fields_of(seen)
     payload: dict[str, Any] = {
         "observation": observation,
         "reward": reward,

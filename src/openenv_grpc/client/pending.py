@@ -10,6 +10,7 @@ from openenv_grpc.client import operations
 from openenv_grpc.client.outcomes import Observed
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.v1 import session_pb2
+from openenv_grpc.wire.alike import Alike
 from openenv_grpc.wire.peeling import Peeled
 
 
@@ -81,8 +82,10 @@ class Call(Pending):
 class Posted(Pending):
     """A step or reset of one who waits for many at once."""
 
-    __slots__ = ("done",)
+    __slots__ = ("alike", "done")
 
+    alike: Alike
+    """Recognizes observations that are like others of whoever waits."""
     done: bool
     """Whether it has what it led to, or it is not wanted any more."""
 
@@ -100,7 +103,7 @@ class Posted(Pending):
             return
         try:
             if kind == "step":
-                observed = operations.stepped(outcome.step, self.peeled)
+                observed = operations.stepped(outcome.step, self.peeled, self.alike)
             elif kind == "error":
                 raise session.failure(outcome)
             else:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from openenv_grpc.client.outcomes import Observed
+from openenv_grpc.client.outcomes import Observed, Seen, fields_of
 from openenv_grpc.client.pending import Posted
 from openenv_grpc.client.remote_session import Actions, RemoteSession
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
+from openenv_grpc.wire.alike import Alike
 
 
 class Autoreset(enum.StrEnum):
@@ -40,7 +41,7 @@ class Seat:
     session: RemoteSession | None = None
     over: bool = False
     """The episode has ended, so that a reset comes next."""
-    seen: dict[str, Any] | None = None
+    seen: Seen | None = None
     """What was observed last."""
 
     @property
@@ -48,8 +49,8 @@ class Seat:
         """Whether there was an episode."""
         return self.seen is not None
 
-    def observation(self) -> dict[str, Any]:
-        """Returns the fields that were seen last."""
+    def observation(self) -> Seen:
+        """Returns what was seen last."""
         return self.seen or {}
 
 
@@ -65,6 +66,7 @@ class Owner(Protocol):
     """The vector client, as a turn sees it."""
 
     autoreset: Autoreset
+    alike: Alike
 
     def arrived(self, turn: Turn) -> None:
         """Takes a turn that is done."""
@@ -85,6 +87,7 @@ class Turn(Posted):
 
     def __init__(self, owner: Owner, seat: Seat) -> None:
         self.done = False
+        self.alike = owner.alike
         self._owner = owner
         self._beginning = False  # of an episode
         self.seat = seat
@@ -95,7 +98,7 @@ class Turn(Posted):
         self.reward: float | None = None
         self.terminated = self.truncated = False
         # And once it is done:
-        self.seen: dict[str, Any]
+        self.seen: Seen
         self.info: dict[str, Any]
 
     def step(self, actions: Actions, row: int) -> None:
@@ -124,8 +127,7 @@ class Turn(Posted):
         if self.done:
             return
         seen, reward, terminated, truncated, info = observed
-        metadata = seen.pop("metadata", None)
-        if metadata:
+        if isinstance(seen, dict) and (metadata := seen.pop("metadata", None)):
             info["metadata"] = metadata
         seat = self.seat
         self.seen = seat.seen = seen
@@ -161,7 +163,7 @@ class Turn(Posted):
 
     def _begin_anew(self) -> None:
         """Resets at once where an episode has ended."""
-        self.final = Ending(self.seen, self.info)
+        self.final = Ending(fields_of(self.seen), self.info)
         self.reset({})
 
     def told(self) -> OpenEnvError:

@@ -17,6 +17,7 @@ from openenv_grpc.client.vector_results import VectorStep, infos_of, step_of
 from openenv_grpc.client.vector_sessions import ConnectionArguments, VectorSessions
 from openenv_grpc.errors import InvalidRequestError, OpenEnvError
 from openenv_grpc.types import JsonValue
+from openenv_grpc.wire.alike import Alike
 
 Seeds = int | Sequence[int | None] | None
 
@@ -75,6 +76,8 @@ class VectorEnvClient(AsyncBlock):
         self._sessions = VectorSessions(base_url, **connection)
         self._masks_errors = errors == "mask"
         self._seats = [Seat(index) for index in range(num_envs)]
+        self.alike = Alike()
+        """Recognizes observations that are alike (`seats.Owner`)."""
         self._stack = batches.Stack(reuse=not copy)
         self._ready: deque[Turn] = deque()
         self._turns: dict[int, Turn] = {}  # by environment, those without an answer
@@ -132,7 +135,7 @@ class VectorEnvClient(AsyncBlock):
         for turn in turns.values():
             if turn.error is not None:
                 raise turn.told()
-        observed = self._stack.stacked([seat.observation() for seat in self._seats])
+        observed = self._stack.observations([seat.observation() for seat in self._seats])
         infos = [turns[index].info if index in turns else {} for index in self._indices()]
         return observed, infos_of(infos)
 
@@ -322,7 +325,7 @@ class VectorEnvClient(AsyncBlock):
             for turn in turns:
                 if turn.error is not None and not turn.error.session_lost:
                     raise turn.told()
-        return step_of(turns, self._stack.stacked([turn.seen for turn in turns]))
+        return step_of(turns, self._stack.observations([turn.seen for turn in turns]))
 
 
 def _index(turn: Turn) -> int:

@@ -17,7 +17,7 @@ _IDLE_NAME = "idle thread of openenv"
 
 
 class KeptThreads:
-    """Runs work on threads of its own, of which none does two things at a time.
+    """Hands out threads, of which none does two things at a time.
 
     To start a thread takes as long as all the rest of opening a session, and whoever starts one
     waits until it runs. So one that is done serves again. It is as good as new then: what Python
@@ -26,12 +26,12 @@ class KeptThreads:
     """
 
     def __init__(self) -> None:
-        self._idle: list[_Thread] = []
+        self._idle: list[KeptThread] = []
         self._lock = threading.Lock()  # guards both of these
         self._stopped = False
 
-    def start(self, work: Callable[[], None], *, name: str) -> None:
-        """Has `work` run by a thread of that name.
+    def take(self) -> KeptThread:
+        """Returns a thread that waits for work, and that nobody else has.
 
         Raises:
             RuntimeError: the system gives no more threads.
@@ -39,9 +39,9 @@ class KeptThreads:
         with self._lock:
             thread = self._idle.pop() if self._idle else None
         if thread is None:
-            thread = _Thread(self)
+            thread = KeptThread(self)
             thread.start()
-        thread.serve(work, name)
+        return thread
 
     def stop(self) -> None:
         """Ends the threads that wait, and each other one once it is done."""
@@ -51,7 +51,7 @@ class KeptThreads:
         for thread in idle:
             thread.end()
 
-    def keep(self, thread: _Thread) -> bool:
+    def keep(self, thread: KeptThread) -> bool:
         """Takes a thread back that is done. Returns whether it is to wait."""
         with self._lock:
             if self._stopped or len(self._idle) >= MAX_IDLE:
@@ -59,7 +59,7 @@ class KeptThreads:
             self._idle.append(thread)
             return True
 
-    def let_go(self, thread: _Thread) -> bool:
+    def let_go(self, thread: KeptThread) -> bool:
         """Takes a thread out of those that wait. Returns whether it was there."""
         with self._lock:
             if thread not in self._idle:
@@ -68,7 +68,7 @@ class KeptThreads:
             return True
 
 
-class _Thread(threading.Thread):
+class KeptThread(threading.Thread):
     """A daemon, so that work which never returns cannot keep the process alive."""
 
     def __init__(self, kept: KeptThreads) -> None:

@@ -14,16 +14,19 @@ Done = Callable[[Any, Any], None]
 
 HELD_RESULTS = 16
 """Results that wait for others, at most."""
-HELD_S = 0.001
-"""How long they do, counted from the beginning of the call."""
+HELD_S = 0.005
+"""How long they do, from the beginning of the call: as long as Python lets one thread run."""
+LATE_S = 0.001
+"""When a thread that was woken is late: another one computes for long, or the machine is busy."""
 
 
 class Relay:
     """Wakes one thread at a time, and the event loop for many results at once.
 
     Python runs one thread at a time, so threads that are all awake only get into each other's way:
-    a step then takes six switches between threads. Here a thread that was woken wakes the next one
-    and then runs its call. So nobody waits for a call, however long it takes.
+    a step then takes five switches between threads. Here a thread that was woken wakes the next one
+    and then runs its call. So nobody waits for a call, however long it takes. If a thread is late,
+    all that wait are woken: then they stand in Python's own queue, beside what keeps them.
 
     While a thread is on its way, results wait for its own: it wakes the loop, if nobody else does.
     """
@@ -33,36 +36,39 @@ class Relay:
     ) -> None:
         self._loop = loop
         self._clock = clock
+        self._lock = threading.Lock()  # guards the next three
         self._waiting: deque[Callable[[], None]] = deque()
-        self._coming = threading.Lock()  # held from a thread's waking to its `arrive`
+        self._coming = 0  # threads that were woken and have not arrived
+        self._last = 0.0  # when a thread was woken or arrived
         self._ready: deque[tuple[Done, Any, Any]] = deque()
         self._begun = 0.0  # when the first call among the results began
         self._woken = False  # the loop, which will deliver
 
-    # Threads. What follows is safe without a lock, as each step is one operation and their order
-    # is such that who gives something up looks once more afterwards.
+    # Threads
 
     def join(self, wake: Callable[[], None]) -> None:
-        """Has a thread woken after those that joined before it."""
-        self._waiting.append(wake)
-        if self._coming.acquire(blocking=False):
-            self._wake_next()
+        """Has a thread woken after those that joined before it. It has to call `arrive` then."""
+        with self._lock:
+            self._waiting.append(wake)
+            if not self._coming:
+                self._wake_next()
 
     def arrive(self) -> None:
-        """Has the next thread woken, as the one that calls this is awake."""
-        others_come = self._wake_next()
-        if self._ready and not self._woken and not (others_come and self._may_wait()):
+        """Notes that a thread that was woken runs, and wakes the next one."""
+        with self._lock:
+            now = self._clock()
+            late = now - self._last > LATE_S
+            self._last = now
+            self._coming -= 1
+            while self._waiting and (late or not self._coming):
+                self._wake_next()
+        if self._ready and not self._woken and not self._may_wait():
             self._wake_loop()
 
-    def _wake_next(self) -> bool:
-        """Wakes who is next. Returns whether somebody was; else nobody is on the way any more."""
-        while True:
-            if self._waiting:
-                self._waiting.popleft()()
-                return True
-            self._coming.release()
-            if not self._waiting or not self._coming.acquire(blocking=False):
-                return False
+    def _wake_next(self) -> None:
+        self._coming += 1
+        self._last = self._clock()
+        self._waiting.popleft()()
 
     # Results
 
@@ -71,13 +77,14 @@ class Relay:
         if not self._ready or begun < self._begun:
             self._begun = begun
         self._ready.append((done, argument, result))
-        if self._woken:  # it takes what is there after it has cleared this
-            return
-        if not self._coming.locked() or len(self._ready) >= HELD_RESULTS or not self._may_wait():
+        # Who sees that the loop was woken can leave it at that: it clears this before it takes.
+        if not self._woken and (len(self._ready) >= HELD_RESULTS or not self._may_wait()):
             self._wake_loop()
 
     def _may_wait(self) -> bool:
-        return self._clock() - self._begun < HELD_S
+        # Whoever is on the way looks for results after it has arrived, and so sees all of those
+        # whose threads have seen that it was coming.
+        return self._coming > 0 and self._clock() - self._begun < HELD_S
 
     def _wake_loop(self) -> None:
         self._woken = True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
@@ -38,33 +38,33 @@ class ThreadWorker:
     def __init__(self, relay: Relay, threads: KeptThreads, *, name: str) -> None:
         self._relay = relay
         self._threads = threads
-        self._calls: deque[tuple[Call, Any, Done] | None] = deque()
+        self._calls: list[tuple[Call, Any, Done] | None] = []  # hardly ever more than one
         self._busy = threading.Lock()  # held while it runs calls, or waits for its turn to do so
         self._asleep = threading.Lock()  # released when its turn has come
-        self._asleep.acquire()
         self._name = name
         self._has_thread = threading.Lock()  # held from the first call until the last is done
-        self._started = False
+        self._wake: Callable[[], None] | None = None  # once it has a thread
         self._stopped = False
 
     def run(self, call: Call, argument: Any, done: Done) -> None:
         """Has a call run after those before it; `done` follows on the event loop."""
-        if not self._started:
-            self._threads.start(self._work, name=self._name)
+        if self._wake is None:
+            thread = self._threads.take()
             self._has_thread.acquire()
-            self._started = True
-        self._add((call, argument, done))
+            self._wake = partial(thread.serve, self._work, self._name)
+        self._add(self._wake, (call, argument, done))
 
     def stop(self) -> None:
         """Lets the thread end once it has run what it was given."""
-        if self._started and not self._stopped:
+        if self._wake is not None and not self._stopped:
             self._stopped = True
-            self._add(None)
+            self._add(self._wake, None)
 
-    def _add(self, item: tuple[Call, Any, Done] | None) -> None:
+    def _add(self, wake: Callable[[], None], item: tuple[Call, Any, Done] | None) -> None:
         self._calls.append(item)
         if self._busy.acquire(blocking=False):
-            self._relay.join(self._asleep.release)
+            self._wake = self._asleep.release  # the first time it is handed to its thread
+            self._relay.join(wake)
 
     @property
     def ended(self) -> bool:
@@ -77,16 +77,20 @@ class ThreadWorker:
             self._has_thread.release()
 
     def _work(self) -> None:
-        while self._runs_on():
-            pass
-        self._has_thread.release()
+        try:
+            while self._runs_on():
+                pass
+        finally:
+            self._has_thread.release()
 
     def _runs_on(self) -> bool:
         """Waits for its turn and does what there is; returns whether that was not its end."""
-        self._asleep.acquire()
-        self._relay.arrive()
+        try:
+            self._asleep.acquire()
+        finally:  # what somebody has raised in this thread meanwhile ends it, and nobody else
+            self._relay.arrive()
         while self._calls or not self._rests():
-            item = self._calls.popleft()
+            item = self._calls.pop(0)
             if item is None:
                 return False
             self._do(*item)

@@ -56,9 +56,19 @@ def attachments_of(apart: payloads.Apart) -> list[Piece]:
     return pieces
 
 
-@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
+_KEPT_POINTER = 256
+"""Characters of a pointer that may be kept; it may have been chosen by a peer."""
+
+
 def attachment_head(pointer: str, dtype: Any, shape: tuple[int, ...], size: int) -> bytes:
     """Writes what stands before the elements: of numpy's data type, or raw for `None`."""
+    if len(pointer) > _KEPT_POINTER:
+        return _attachment_head.__wrapped__(pointer, dtype, shape, size)
+    return _attachment_head(pointer, dtype, shape, size)
+
+
+@functools.lru_cache(maxsize=1024)  # an environment's arrays are alike in every step
+def _attachment_head(pointer: str, dtype: Any, shape: tuple[int, ...], size: int) -> bytes:
     tensor = tensors.description(dtype, shape).SerializeToString()
     if size:
         tensor += _DATA + varint(size)
