@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
 import threading
 from collections.abc import AsyncIterator, Callable
 from queue import SimpleQueue
@@ -131,6 +132,18 @@ async def test_a_thread_with_a_loop_that_goes_on_does_not_serve_again(
 
     assert not thread.is_alive()
     assert await done(threads, loop_of_the_thread) is None
+
+
+async def test_what_a_session_raises_in_its_thread_too_late_harms_no_other(
+    threads: KeptThreads,
+) -> None:
+    thread = await done(threads, threading.current_thread)
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+    )
+
+    assert raised == 1
+    assert [await done(threads, lambda: "served") for _ in range(3)] == ["served"] * 3
 
 
 async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(

@@ -6,8 +6,8 @@ import asyncio
 import ctypes
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
-from queue import Empty, SimpleQueue
 
 IDLE_S = 1.0
 """How long a thread waits for the next session."""
@@ -37,10 +37,12 @@ class KeptThreads:
             RuntimeError: the system gives no more threads.
         """
         with self._lock:
-            thread = self._idle.pop() if self._idle else None
-        if thread is None:
-            thread = KeptThread(self)
-            thread.start()
+            while self._idle:
+                thread = self._idle.pop()
+                if thread.is_alive():  # else something was raised in it
+                    return thread
+        thread = KeptThread(self)
+        thread.start()
         return thread
 
     def stop(self) -> None:
@@ -74,36 +76,40 @@ class KeptThread(threading.Thread):
     def __init__(self, kept: KeptThreads) -> None:
         super().__init__(name=_IDLE_NAME, daemon=True)
         self._kept = kept
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._handed: Callable[[], None] | None = None
+        self._asleep = threading.Lock()  # released when it is handed work, or is to end
+        self._asleep.acquire()
 
     def serve(self, work: Callable[[], None], name: str) -> None:
         """Hands it work, while it waits."""
         self.name = name
-        self._work.put(work)
+        self._handed = work
+        self._asleep.release()
 
     def end(self) -> None:
         """Ends it, while it waits."""
-        self._work.put(None)
+        self._asleep.release()
 
     def run(self) -> None:
         """Does what it is handed, until there has been nothing for a while."""
-        work = self._work.get()
-        while work is not None:
+        self._asleep.acquire()
+        while self._handed is not None:
+            work, self._handed = self._handed, None
             Context().run(work)
-            work = None  # else it would live until the next
+            del work  # else it would live until the next
             if not _as_good_as_new():
                 return
             self.name = _IDLE_NAME
-            if not self._kept.keep(self):
-                return
-            work = self._next()
+            if self._kept.keep(self):
+                self._wait()
 
-    def _next(self) -> Callable[[], None] | None:
-        try:
-            return self._work.get(timeout=IDLE_S)
-        except Empty:
-            # Where it is not among those that wait any more, somebody is about to hand it work.
-            return None if self._kept.let_go(self) else self._work.get()
+    def _wait(self) -> None:
+        with suppress(BaseException):  # raised in this thread by code of a session that is over
+            if self._asleep.acquire(timeout=IDLE_S):
+                return
+        # Where it is not among those that wait any more, somebody is about to hand it work.
+        if not self._kept.let_go(self) and self._handed is None:
+            self._asleep.acquire()
 
 
 def _as_good_as_new() -> bool:
