@@ -100,6 +100,17 @@ def test_all_that_wait_are_woken_once_a_thread_is_late() -> None:
     assert woken == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_thread_is_not_late_while_the_loop_still_hands_out_calls() -> None:
+    clock = Clock()
+    relay = relay_on(CountingLoop(), clock)
+    woken: list[int] = []
+    for number in range(5):
+        relay.join(partial(woken.append, number))
+        clock.now += 0.8 * LATE_S
+    relay.arrive()
+    assert woken == [0, 1]
+
+
 def test_a_result_wakes_the_loop_at_once_if_no_thread_is_on_the_way() -> None:
     loop = CountingLoop()
     relay = relay_on(loop)
