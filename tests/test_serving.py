@@ -701,7 +701,6 @@ def test_a_server_is_ready_before_it_has_loaded_what_few_are_asked_for() -> None
     assert {"aiohttp.web", "grpc", "openenv_grpc.server", "openenv_bridge"} <= loaded, ended.stderr
     assert loaded.isdisjoint(
         {
-            "aiohttp.client",
             "grpc_channelz.v1.channelz",
             "grpc_reflection.v1alpha.reflection",
             "mcp",

@@ -22,7 +22,6 @@ from openenv_grpc.protection import protect
 from openenv_grpc.stopping import all_ended, stopping_on_signals
 from openenv_grpc.targets import Target, definition_of
 from openenv_grpc.types import ServerMode
-from openenv_grpc.web_library import leave_client_out
 
 logger = logging.getLogger(__name__)
 
@@ -362,7 +361,6 @@ def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | 
     from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
 
     keep_blocks()
-    leave_client_out()
     runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
         runner.run(_serve_until_signal(make, on_ready))
@@ -378,9 +376,8 @@ async def _serve_until_signal(
     async with AsyncExitStack() as stack:
         with collection_put_off():
             server = make()
-            await asyncio.sleep(
-                0
-            )  # Ctrl-C while it was made ends this here, with no door half open
+            # Ctrl-C while it was made ends this here, with no door half open.
+            await asyncio.sleep(0)
             stack.enter_context(stopping_on_signals(drain=server.drain, stop=server.stop))
             await stack.enter_async_context(server)
             if on_ready is not None:

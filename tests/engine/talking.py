@@ -107,6 +107,9 @@ def _fields(result: Any) -> Any:
 
 CODEC = JsonCodec()
 
+LIMIT_S = 30
+"""Long enough for the import of a library on a busy machine; no test waits for it to pass."""
+
 
 class Caller:
     """Asks a session and waits for its answers."""
@@ -123,7 +126,7 @@ class Caller:
         return send(self.session, self.operation(kind, payload, **fields))
 
     async def ask(self, kind: Kind, payload: Any = None, **fields: Any) -> Reply:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             return await ask(self.session, self.operation(kind, payload, **fields))
 
     async def do(self, kind: Kind, payload: Any = None, **fields: Any) -> Any:
@@ -150,7 +153,7 @@ def send(session: SessionPort, operation: Operation) -> asyncio.Future[Reply]:
 
 
 async def received(reply: asyncio.Future[Reply]) -> Reply:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         return await reply
 
 

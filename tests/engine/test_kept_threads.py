@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from openenv_grpc.engine import kept_threads
-from openenv_grpc.engine.kept_threads import KeptThreads
+from openenv_grpc.engine.kept_threads import KeptThread, KeptThreads
 from tests.engine.talking import Caller, running
 from tests.environments import Countdown
 
@@ -203,6 +203,18 @@ async def test_what_somebody_raises_too_late_in_a_thread_that_waits_keeps_nobody
     assert await asyncio.to_thread(results.get, timeout=LIMIT_S) == "served"
 
 
+async def test_what_a_session_raises_in_its_thread_too_late_harms_no_other(
+    threads: KeptThreads,
+) -> None:
+    thread = await done(threads, threading.current_thread)
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+    )
+
+    assert raised == 1
+    assert [await done(threads, lambda: "served") for _ in range(3)] == ["served"] * 3
+
+
 async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
     threads: KeptThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +226,30 @@ async def test_a_thread_that_has_nothing_to_do_for_a_while_ends(
             await asyncio.sleep(0.001)
 
     assert await done(threads, lambda: "again") == "again"
+
+
+async def test_a_thread_that_is_taken_as_it_is_about_to_end_serves_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    results: SimpleQueue[str] = SimpleQueue()
+
+    class TakenLast(KeptThreads):
+        def let_go(self, thread: KeptThread) -> bool:
+            if taken:
+                taken.pop()
+                self.take().serve(lambda: results.put("in time"), "openenv test")
+            return super().let_go(thread)
+
+    monkeypatch.setattr(kept_threads, "IDLE_S", 0.2)
+    taken = [True]
+    threads = TakenLast()
+    thread = await done(threads, threading.current_thread)
+    assert await asyncio.to_thread(results.get, timeout=LIMIT_S) == "in time"
+    await asyncio.to_thread(thread.join, LIMIT_S)  # which has nothing to do again
+
+    assert (thread.is_alive(), threads._idle) == (False, [])
+    assert await done(threads, lambda: "served") == "served"
+    threads.stop()
 
 
 async def test_no_more_wait_than_may(threads: KeptThreads, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ async def test_a_client_whose_time_passes_is_told_whether_the_step_happened(
 ) -> None:
     session = (await stub.Open(episode_pb2.OpenRequest(environment="slow"))).session_id
     await stub.Reset(episode_pb2.ResetRequest(session_id=session))
-    status, error = await failure(stub.Step(step(session, '{"text":"wait"}'), timeout=0.5))
+    status, error = await failure(stub.Step(step(session, '{"text":"wait"}'), timeout=2))
     assert status is grpc.StatusCode.DEADLINE_EXCEEDED
     assert error.effect is Effect.UNKNOWN
     gates.leave.set()

@@ -6,11 +6,9 @@ import asyncio
 import copy
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Self
 
-from pydantic import TypeAdapter
-
-from openenv_grpc.client import arguments, parsing, providers, spreading
+from openenv_grpc.client import arguments, providers, spreading
 from openenv_grpc.client.agent_access import AgentAccess
 from openenv_grpc.client.blocks import AsyncBlock
 from openenv_grpc.client.connecting import connect_all
@@ -22,16 +20,13 @@ from openenv_grpc.client.providers import Provider
 from openenv_grpc.client.remote_session import RemoteSession, gone
 from openenv_grpc.client.sync_client import SyncEnvClient
 from openenv_grpc.client.traced_session import traced
+from openenv_grpc.client.typed_client import ActT, ObsT, StateT, TypedClient
 from openenv_grpc.client.urls import Target, parse_url
 from openenv_grpc.errors import InvalidRequestError
 from openenv_grpc.types import Budgets, JsonValue, ServerMode, StepResult
 
-ActT = TypeVar("ActT")
-ObsT = TypeVar("ObsT")
-StateT = TypeVar("StateT")
 
-
-class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
+class EnvClient(AsyncBlock, TypedClient[ActT, ObsT, StateT]):
     """Drives one session of an environment on a server.
 
     Derive one for an environment by naming its classes, or by the three hooks `_step_payload`,
@@ -52,30 +47,6 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
     the connection is made anew, and no step is lost or done twice. A session that is lost all the
     same (`error.session_lost`) is not replaced silently: until the next `reset` every call raises.
     """
-
-    action_type: ClassVar[Any] = None
-    """Class of actions. For readers; any mapping or model is sent as it is."""
-    observation_type: ClassVar[Any] = None
-    """Class, or union of classes, that observations are made of."""
-    state_type: ClassVar[Any] = None
-    """Class of the state."""
-
-    _observations: ClassVar[parsing.ObservationReader | None] = None
-    _states: ClassVar[TypeAdapter[Any] | None] = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Takes the environment's classes from the generic base, unless the subclass names them."""
-        super().__init_subclass__(**kwargs)
-        named = parsing.parameters(cls, EnvClient)
-        for name, given in zip(
-            ("action_type", "observation_type", "state_type"), named, strict=False
-        ):
-            if name not in cls.__dict__:
-                setattr(cls, name, given)
-        if cls.observation_type is not None:
-            cls._observations = parsing.ObservationReader(cls.observation_type)
-        if cls.state_type is not None:
-            cls._states = TypeAdapter(cls.state_type)
 
     def __init__(
         self,
@@ -360,42 +331,6 @@ class EnvClient(AsyncBlock, Generic[ActT, ObsT, StateT]):
         if self._provider is not None:
             await providers.stop(self._provider)
             self._provider = None
-
-    def _step_payload(self, action: ActT) -> Mapping[str, JsonValue]:
-        """Returns an action as a mapping. A hook for subclasses."""
-        return parsing.action_payload(action)
-
-    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        """Makes the result of a reset or step. A hook for subclasses.
-
-        `payload` has `observation`, `reward`, `done`, `terminated`, `truncated`, `info`, and
-        `metadata` where there is some.
-        """
-        if self._observations is None:
-            raise parsing.unnamed(type(self), "observation_type", "_parse_result")
-        return StepResult(
-            observation=self._observations.read(payload),
-            reward=payload.get("reward"),
-            done=payload.get("done", False),
-            metadata=payload.get("metadata"),
-        )
-
-    def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        """Makes a state. A hook for subclasses."""
-        if self._states is None:
-            raise parsing.unnamed(type(self), "state_type", "_parse_state")
-        state: StateT = parsing.validated(self._states, payload, what="state")
-        return state
-
-    def _result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        """Parses a result, and adds what hooks written for the reference know nothing of."""
-        result = self._parse_result(payload)
-        if payload["terminated"] or payload["truncated"]:
-            result.terminated = result.terminated or payload["terminated"]
-            result.truncated = result.truncated or payload["truncated"]
-        if payload["info"] and not result.info:
-            result.info = payload["info"]
-        return result
 
     async def _open(self, *, anew: bool = False) -> RemoteSession:
         """Returns the session, and opens one if there is none, or with `anew` if it was lost."""

@@ -38,13 +38,11 @@ class Books:
         self.done = self.truncated = self.under_way = False
         self.settle()
 
-    def count_step(self) -> None:
-        """Notes that an action was applied."""
-        self.episode.step_count += 1
-        self.total_steps += 1
-
-    def saw(self, *, done: bool, truncated: bool) -> None:
-        """Notes whether the episode is over."""
+    def saw(self, *, done: bool, truncated: bool, steps: int = 0) -> None:
+        """Notes whether the episode is over, after as many more steps."""
+        if steps:
+            self.episode.step_count += steps
+            self.total_steps += steps
         self.done = over = done or truncated
         self.truncated = truncated
         self.under_way = not over

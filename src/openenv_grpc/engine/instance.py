@@ -152,8 +152,7 @@ class Instance:
 
     def observe_step(self, observation: Any) -> Observed:
         """See `Episodes`."""
-        self.books.count_step()
-        observed = self._observe(observation)
+        observed = self._observe(observation, steps=1)
         if self._has_rubric:
             observed.rewards = adapt.reward_parts(self.environment)
         return observed
@@ -186,13 +185,13 @@ class Instance:
                 logger.debug("state failed after a reset", exc_info=True)
         return self.books.episode.episode_id
 
-    def _observe(self, observation: Any) -> Observed:
+    def _observe(self, observation: Any, *, steps: int = 0) -> Observed:
         cls: type = type(observation)
         has_reward, has_done, has_truncated = adapt.observed_fields(cls)
         reward = observation.reward if has_reward else None
         done = bool(observation.done) if has_done else False
         truncated = observation.truncated if has_truncated else False
-        self.books.saw(done=done, truncated=truncated)
+        self.books.saw(done=done, truncated=truncated, steps=steps)
         return Observed(observation, reward, done, truncated)
 
     def check_episode(self) -> None:

@@ -23,9 +23,9 @@ class Pending:
     deliver: Deliver | None
     arrived_at: float = 0.0
     """By the clock."""
-    refused: OpenEnvError | None = None
+    refused: OpenEnvError | None = field(default=None, init=False)
     """Why it will not be done, told when its turn comes."""
-    witness: Witness | None = None
+    witness: Witness | None = field(default=None, init=False)
     """Who tells of it, where somebody watches."""
     answered: bool = field(default=False, init=False)
     """Whether the reply is out; the call may still run on."""

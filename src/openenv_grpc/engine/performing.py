@@ -104,7 +104,7 @@ class Performer:
                 told.__cause__ = error
         else:
             told = error
-            if isinstance(error, UnserializableResultError):
+            if effect is _DONE and isinstance(error, UnserializableResultError):
                 self._log(
                     "result cannot be sent",
                     operation=operation.kind.value,

@@ -17,7 +17,8 @@ HELD_RESULTS = 16
 HELD_S = 0.005
 """How long they do, from the beginning of the call: as long as Python lets one thread run."""
 LATE_S = 0.001
-"""When a thread that was woken is late: another one computes for long, or the machine is busy."""
+"""When a thread that was woken is late, after the last that joined or arrived: another one computes
+for long, or the machine is busy."""
 
 
 class Relay:
@@ -39,7 +40,7 @@ class Relay:
         self._lock = threading.Lock()  # guards the next three
         self._waiting: deque[Callable[[], None]] = deque()
         self._coming = 0  # threads that were woken and have not arrived
-        self._last = 0.0  # when a thread was woken or arrived
+        self._last = 0.0  # when a thread joined or arrived
         self._ready: deque[tuple[Done, Any, Any]] = deque()
         self._begun = 0.0  # when the first call among the results began
         self._woken = False  # the loop, which will deliver
@@ -50,6 +51,7 @@ class Relay:
         """Has a thread woken after those that joined before it. It has to call `arrive` then."""
         with self._lock:
             self._waiting.append(wake)
+            self._last = self._clock()
             if not self._coming:
                 self._wake_next()
 
@@ -67,7 +69,6 @@ class Relay:
 
     def _wake_next(self) -> None:
         self._coming += 1
-        self._last = self._clock()
         self._waiting.popleft()()
 
     # Results

@@ -127,7 +127,11 @@ class Turns:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self.in_flight += 1
-        pending = Pending(operation, deliver, self._time(), refused, witness)
+        pending = Pending(operation, deliver, self._time())
+        if refused is not None:
+            pending.refused = refused
+        if witness is not None:
+            pending.witness = witness
         if self._followers is not None:
             operation.changes = self._followers.teller(operation)
         if self._spans is not None:
