@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,9 @@ async def test_what_cannot_be_sent_is_refused_before_anything_happens(url: str) 
             await client.reset(seed=2**63)
         with pytest.raises(InvalidRequestError, match="episode_id"):
             await client.reset(episode_id="x" * 256)
-        with pytest.raises(InvalidRequestError, match="timeout_s"):
-            await client.step({}, timeout_s=0)
+        for timeout_s in (0, math.nan, math.inf, 10**20):
+            with pytest.raises(InvalidRequestError, match="timeout_s"):
+                await client.step({}, timeout_s=timeout_s)
         assert (await client.step({"text": "a"})).observation["turn"] == 1
 
 

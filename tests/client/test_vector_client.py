@@ -377,6 +377,7 @@ async def test_the_same_memory_may_be_used_in_every_batch(field_url: str) -> Non
         ([{"text": "a"}], "1 entries for 2 environments"),
         ({"text": ["a"]}, "text has 1 entries for 2"),
         ({"text": "ab"}, "each field of the actions has a batch"),
+        ({"frame": np.array(1.0)}, "each field of the actions has a batch"),
         (np.zeros(2), "a mapping that gives each field a batch"),
         ([1, 2], "an action is a mapping"),
     ],

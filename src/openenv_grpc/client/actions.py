@@ -79,7 +79,7 @@ def _column(batch: JsonValue) -> Sequence[Any]:
         count = len(next(iter(batch.values()), ()))
         inner = _columns(batch, count)
         return [{name: each[row] for name, each in inner.items()} for row in range(count)]
-    if isinstance(batch, numpy_module().ndarray):
+    if isinstance(batch, numpy_module().ndarray) and batch.ndim:
         plain: Sequence[Any] = batch.tolist() if batch.ndim == 1 else batch
         return plain
     if isinstance(batch, Sequence) and not isinstance(batch, str):

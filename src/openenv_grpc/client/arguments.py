@@ -40,6 +40,11 @@ def timeout(timeout_s: JsonValue) -> float | None:
         return None
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
         raise InvalidRequestError(f"timeout_s has to be a number above 0, not {timeout_s!r}")
+    if timeout_s > durations.MAX_S:
+        raise InvalidRequestError(
+            f"timeout_s has to be at most {durations.MAX_S}, not {timeout_s!r}; leave it out for "
+            "no limit"
+        )
     return float(timeout_s)
 
 
