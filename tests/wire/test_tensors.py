@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from openenv_grpc.errors import InvalidRequestError, MissingDependencyError
 from openenv_grpc.v1 import tensor_pb2
+from openenv_grpc.wire import tensors
 from openenv_grpc.wire.tensors import decode_tensor, encode_tensor, is_array
 
 DTYPES = [
@@ -106,3 +107,9 @@ def test_without_numpy_an_array_is_refused_and_the_error_names_the_extra(
     assert not is_array(b"1")
     message = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_RAW, shape=[1], data=b"1")
     assert decode_tensor(message) == b"1"
+
+
+def test_types_of_arrays_that_no_tensor_can_carry_are_not_kept_for_good() -> None:
+    for length in range(1, 1000):
+        assert not is_array(np.array("x" * length))
+    assert tensors._data_type.cache_info().currsize < 500

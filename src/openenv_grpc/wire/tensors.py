@@ -46,7 +46,7 @@ def is_array(value: object) -> bool:
     )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)  # of arrays of text each length is a type
 def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
     """Returns the data type of numpy's; a look at its name takes microseconds."""
     return _TYPES.get(dtype.name)
