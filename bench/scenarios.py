@@ -24,10 +24,11 @@ def theirs(environment: str = "Tiny", *, kind: str = "reference") -> Side:
     return Side(label=kind, server=server, client=kind, door=Door.HTTP)
 
 
-def _frame(name: str, environment: str, form: str, floor: float, aim: float) -> Row:
-    return Row(
-        name=name, floor=floor, aim=aim, sides=(ours(environment), theirs(form + environment))
-    )
+def _frame(
+    name: str, environment: str, form: str, floor: float, aim: float, door: Door = Door.GRPC
+) -> Row:
+    sides = (ours(environment, door=door), theirs(form + environment))
+    return Row(name=name, floor=floor, aim=aim, sides=sides)
 
 
 def _processes(name: str, environment: str, sessions: int, floor: float | None = None,
@@ -63,6 +64,8 @@ PROMISES = (
         sides=(ours("SharedArrays", mode="vector"), theirs("Arrays")), action="array"),
     _frame("84x84x4 frame, against a list", "Frame", "List", 25, 100),
     _frame("84x84x4 frame, against base64", "Frame", "Base64", 5, 20),
+    _frame("84x84x4 frame, WebSocket, against a list", "Frame", "List", 25, 100, Door.HTTP),
+    _frame("84x84x4 frame, WebSocket, against base64", "Frame", "Base64", 5, 20, Door.HTTP),
     _frame("1 MiB frame, against a list", "Megabyte", "List", 100, 200),
     _frame("1 MiB frame, against base64", "Megabyte", "Base64", 15, 20),
     Row(name="64 sessions, the environment sleeps 1 ms", floor=4, aim=7, sessions=64,
