@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from openenv_grpc.client.connection import Receiver
 from openenv_grpc.client.link import Stream
-from openenv_grpc.client.ride import ATTACH, Berth, prefix_of
+from openenv_grpc.client.ride import ATTACH, Berth
 from openenv_grpc.errors import OpenEnvError, SessionTakenOverError
+from openenv_grpc.stream import prefix_of
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.peeling import Peeled

@@ -12,7 +12,7 @@ from openenv_grpc.client.connection import Receiver
 from openenv_grpc.client.link import STEADY_S, Link, Stream
 from openenv_grpc.client.unanswered import Unanswered
 from openenv_grpc.errors import OpenEnvError, UnavailableError
-from openenv_grpc.wire.varints import varint
+from openenv_grpc.stream import prefix_of
 
 ATTACH = 1
 """The control id of an `attach`."""
@@ -236,8 +236,3 @@ class Ride:
         if stream is not None:
             stream.connection.remove(self._number)
             self.board(stream)
-
-
-def prefix_of(number: int) -> bytes:
-    """Returns a session's number on its stream, as operations carry it."""
-    return b"\x08" + varint(number)  # field 1

@@ -7,7 +7,7 @@ from functools import partial
 
 from openenv_grpc.operations import Deliver, Reply
 from openenv_grpc.sessions import SessionPort
-from openenv_grpc.wire.varints import varint
+from openenv_grpc.stream.outbox import prefix_of
 
 
 class Held:
@@ -21,8 +21,3 @@ class Held:
         """Operations without an outcome."""
         self.deliver: Deliver = partial(deliver, self)
         """Takes the replies of all its operations."""
-
-
-def prefix_of(number: int) -> bytes:
-    """Writes a session's number, as a field of its outcomes."""
-    return b"\x08" + varint(number) if number else b""

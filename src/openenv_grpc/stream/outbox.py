@@ -23,6 +23,11 @@ def frame(content: bytes, prefix: bytes = b"") -> bytes:
     return b"".join((_PIECE, varint(len(prefix) + len(content)), prefix, content))
 
 
+def prefix_of(number: int) -> bytes:
+    """Writes a session's number on its stream, as operations and outcomes carry it."""
+    return b"\x08" + varint(number) if number else b""  # field 1 of both
+
+
 class Outbox:
     """Collects pieces, and hands out messages. One task takes; any code on the loop puts."""
 

@@ -25,7 +25,7 @@ from openenv_grpc.sessions import (
     Wait,
     Watch,
 )
-from openenv_grpc.stream.held import Held, prefix_of
+from openenv_grpc.stream.held import Held
 from openenv_grpc.stream.hello import hello_of
 from openenv_grpc.stream.incoming import SUBMITTED, parse_request, read_open, read_operation
 from openenv_grpc.stream.limits import (
@@ -35,7 +35,7 @@ from openenv_grpc.stream.limits import (
     StreamLimits,
     too_large,
 )
-from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.outbox import Outbox, frame, prefix_of
 from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2

@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import payloads, tensors
 from openenv_grpc.wire.varints import varint
-
-if TYPE_CHECKING:
-    pass
 
 Piece = bytes | bytearray | memoryview
 
@@ -48,11 +45,7 @@ def attachments_of(apart: payloads.Apart) -> list[Piece]:
     pieces: list[Piece] = []
     for pointer, value in apart:
         data = tensors.bytes_of(value)
-        if isinstance(value, bytes | bytearray):
-            head = attachment_head(pointer, None, (len(value),), len(data))
-        else:
-            head = attachment_head(pointer, value.dtype, value.shape, len(data))
-        pieces += (head, data)
+        pieces += (attachment_head(pointer, *tensors.form_of(value), len(data)), data)
     return pieces
 
 

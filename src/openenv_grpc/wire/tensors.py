@@ -54,12 +54,13 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    if isinstance(value, _BYTES):
-        message.CopyFrom(description(None, (len(value),)))
-        message.data = bytes(value)
-    else:
-        message.CopyFrom(description(value.dtype, value.shape))
-        message.data = _little(value).tobytes()
+    message.CopyFrom(description(*form_of(value)))
+    message.data = bytes(value) if isinstance(value, _BYTES) else _little(value).tobytes()
+
+
+def form_of(value: NDArray[Any] | bytes | bytearray) -> tuple[Any, tuple[int, ...]]:
+    """Returns numpy's data type, `None` for bytes as they are, and the shape."""
+    return (None, (len(value),)) if isinstance(value, _BYTES) else (value.dtype, value.shape)
 
 
 def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
