@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
 from openenv_bridge import errors
@@ -37,7 +37,7 @@ class _Frame(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    request_id: str | int | None = None
+    request_id: StrictStr | StrictInt | None = None
     """Comes back with the answer. An addition of ours, as is `timeout_s`."""
     timeout_s: float | None = Field(default=None, gt=0)
     traceparent: str = ""

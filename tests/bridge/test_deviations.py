@@ -112,6 +112,7 @@ async def test_a_sockets_session_closed_over_http_ends_the_socket(serve: Serve) 
     async with serve(PROFILES["tools-sim"]) as served, served.ws() as socket:
         created = await talk(socket, type="mcp", data=create)
         session_id = created["data"]["result"]["session_id"]
+        await talk(socket, type="state")  # so that the environment stands
         closed = await served.rpc("openenv/session/close", session_id=session_id)
         assert closed["result"] == {"session_id": session_id, "closed": False, "closing": True}
         frame = await socket.receive_json(timeout=10)

@@ -130,6 +130,13 @@ def test_a_reward_keeps_its_type(reward: Any, written: bytes) -> None:
     assert b'"reward":' + written + b"," in answer
 
 
+@pytest.mark.parametrize("request_id", ["false", "true", "1.0"])
+def test_a_request_id_that_would_come_back_as_another_is_refused(request_id: str) -> None:
+    refusal = refused(f'{{"type":"state","request_id":{request_id}}}')
+    assert refusal["data"]["message"] == "Invalid message"
+    assert "request_id" not in refusal
+
+
 def test_an_answer_brings_the_request_id_back() -> None:
     operation = Operation(kind=Kind.STATE, codec=JSON_CODEC, context="r1")
     answer = JSON_CODEC.write(operation, StateRead(state=None), SPEC)
