@@ -51,6 +51,8 @@ class EngineOptions(TypedDict, total=False):
     """How long a session that nobody is attached to keeps its slot although others wait."""
     hold_and_wait_grace_s: float
     """How long a connection may leave all slots idle that its own openings wait for."""
+    busy_poll_s: float
+    """How long the event loop looks for what is asked next before it sleeps; 0 for not at all."""
     crew: Crew | None
     """The worker processes of which the server is one, for `openenv-grpc serve --workers`."""
     otel: bool

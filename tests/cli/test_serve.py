@@ -274,6 +274,7 @@ def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
         "--stuck-grace": ("0.5", "stuck_grace_s", 0.5),
         "--max-stuck": ("11", "max_stuck", 11),
         "--opens-per-minute": ("12", "opens_per_minute", 12),
+        "--busy-poll-us": ("250", "busy_poll_s", 0.00025),
         "--max-queued": ("13", "max_queued", 13),
         "--queue-timeout": ("14", "queue_timeout_s", 14),
         "--detached-grace": ("15", "detached_grace_s", 15),

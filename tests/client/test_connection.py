@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from openenv_grpc import busy_polling
 from openenv_grpc.client import GenericEnvClient
 from openenv_grpc.errors import (
     DeadlineExceededError,
     Effect,
+    InvalidRequestError,
     MessageTooLargeError,
     ProtocolViolationError,
     SessionExpiredError,
@@ -32,6 +34,42 @@ async def test_clients_of_one_loop_share_a_connection() -> None:
         await second.reset()
         assert len(peer.sockets) == 1
         assert {operation.session for operation in peer.operations} == {1, 2}
+
+
+@pytest.mark.parametrize("said", ["500", "0"])
+async def test_an_answer_is_looked_for_unless_the_variable_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setenv("OPENENV_GRPC_BUSY_POLL_US", said)
+    monkeypatch.setattr(busy_polling, "_give_way", look)
+    peer = ConnectPeer()
+    async with peer.serve() as url, GenericEnvClient(url) as client:
+        await client.reset()
+
+    assert (looks > 0) is (said == "500")
+
+
+async def test_nothing_is_looked_for_once_a_message_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peer = ConnectPeer()
+    async with peer.serve() as url, GenericEnvClient(url) as client:
+        await client.reset()
+        monkeypatch.setattr(busy_polling, "_give_way", lambda: pytest.fail("it looks"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+def test_a_variable_that_says_no_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_GRPC_BUSY_POLL_US", "often")
+    with pytest.raises(InvalidRequestError, match="OPENENV_GRPC_BUSY_POLL_US is a number"):
+        GenericEnvClient("ws://127.0.0.1:1")
 
 
 async def test_clients_with_other_headers_have_a_connection_of_their_own() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from openenv_grpc import busy_polling
 from openenv_grpc.client.credentials import FilePath, request_headers, tls_files
 from openenv_grpc.client.transport import ConnectionOptions
 from openenv_grpc.client.urls import Target
-from openenv_grpc.errors import InvalidRequestError
+from openenv_grpc.errors import ConfigurationError, InvalidRequestError
 from openenv_grpc.types import JsonValue, ServerMode
 from openenv_grpc.wire import durations
 
@@ -80,7 +81,15 @@ def connection_options(
         headers=request_headers(headers, token),
         tls=tls_files(target, tls_ca, tls_cert, tls_key),
         shared_memory=_shared_memory() if shared_memory is None else shared_memory,
+        busy_poll_s=_busy_poll_s(),
     )
+
+
+def _busy_poll_s() -> float:
+    try:
+        return busy_polling.limit_of_variable()
+    except ConfigurationError as error:
+        raise InvalidRequestError(str(error)) from None
 
 
 def _shared_memory() -> bool | None:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError
 
+from openenv_grpc.busy_polling import BusyPolling
 from openenv_grpc.client.sharing import OfferedSharing
 from openenv_grpc.client.transport import ConnectionOptions, Transport
 from openenv_grpc.crew import Crew
@@ -106,6 +107,7 @@ class Connection:
         self._shares = local if options.shared_memory is None else options.shared_memory
         self._target = target
         self._outbox = Outbox()
+        self._polling = BusyPolling(options.busy_poll_s)
         self._receivers: dict[int, Receiver] = {}
         self._last_number = 0
         self._loop = asyncio.get_running_loop()
@@ -201,6 +203,7 @@ class Connection:
         if len(operation) >= SHARED_BYTES:
             operation = self._sharing.put(operation)
         self._outbox.put(frame(operation, prefix))
+        self._polling.begin()
 
     async def settle(self, limit_s: float) -> None:
         """Waits until the server has read all that was sent so far, or the limit has passed."""
@@ -277,6 +280,7 @@ class Connection:
     async def _receive(self) -> None:
         read, receivers = self._transport.read, self._receivers
         while (data := await read()) is not None:
+            self._polling.end()
             self._heard_at = self._loop.time()
             peeled = peel(data) if len(data) > LARGE_BYTES else None
             content = data if peeled is None else peeled.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from openenv_grpc import busy_polling
 from openenv_grpc.client.credentials import Headers, TlsFiles
 
 
@@ -24,6 +25,8 @@ class ConnectionOptions:
     """For servers with TLS."""
     shared_memory: bool | None = None
     """Whether large messages may go through memory; `None` if the server is on this machine."""
+    busy_poll_s: float = busy_polling.LIMIT_S
+    """How long the event loop looks for an answer before it sleeps; 0 for not at all."""
 
 
 class Transport(Protocol):

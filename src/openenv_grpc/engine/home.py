@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from openenv_grpc.engine.attention import Attention
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.housing import House
 from openenv_grpc.engine.registry import EngineSettings
@@ -27,6 +28,11 @@ class Home(Protocol):
     @property
     def clock(self) -> Clock:
         """Tells the time and wakes up."""
+        ...
+
+    @property
+    def attention(self) -> Attention:
+        """Knows whether anything is asked of any session."""
         ...
 
     @property

@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from openenv_grpc import tracing
+from openenv_grpc.busy_polling import BusyPolling
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import capacity, draining, verdicts
 from openenv_grpc.engine.attachment import UNHELD_IDLE_TIMEOUT_S, HeldSessions, all_closed
+from openenv_grpc.engine.attention import Attention
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.description import Descriptions
 from openenv_grpc.engine.health import Health
@@ -85,6 +87,7 @@ class SessionManager:
     async def __aenter__(self) -> SessionManager:
         loop = asyncio.get_running_loop()
         self.clock: Clock = self._given_clock or loop
+        self.attention = Attention(BusyPolling(self.settings.busy_poll_s))
         self._tracing = tracing.configured()
         self._threads = Threads(Relay(loop), on_stuck=self._health.note_stuck)
         self._open_rate = OpenRate(self.settings.opens_per_minute, self.clock, self.metrics)

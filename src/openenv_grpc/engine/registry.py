@@ -7,11 +7,12 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
+from openenv_grpc import busy_polling
 from openenv_grpc.crew import Crew
 from openenv_grpc.definition import EnvironmentDefinition
 from openenv_grpc.engine import adapt
@@ -92,6 +93,8 @@ class EngineSettings:
     there are none."""
     max_snapshot_bytes: int = 256 * 2**20
     """What they may take, all together."""
+    busy_poll_s: float = field(default_factory=busy_polling.limit_of_variable)
+    """How long the event loop looks for what is asked next before it sleeps; 0 for not at all."""
     crew: Crew | None = None
     """The worker processes of the server, if it has several, which share its sessions."""
 
@@ -115,6 +118,7 @@ class EngineSettings:
         for name, limit in limits.items():
             if not limit >= 0:
                 raise ConfigurationError(f"{name} is at least 0, not {limit!r}")
+        busy_polling.checked_limit(self.busy_poll_s)
         if self.max_operations_per_session < 1:
             raise ConfigurationError("max_operations_per_session is at least 1")
         if self.opens_per_minute is not None and not self.opens_per_minute >= 1:

@@ -85,6 +85,7 @@ class Session:
             home.settings,
             home.clock,
             self._counted,
+            home.attention,
             home.spans_of(self),
             held=queued,
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from openenv_grpc.engine import verdicts
+from openenv_grpc.engine.attention import Attention
 from openenv_grpc.engine.clock import Clock
 from openenv_grpc.engine.followers import Followers
 from openenv_grpc.engine.ledger import Ledger
@@ -52,6 +53,7 @@ class Turns:
         settings: EngineSettings,
         clock: Clock,
         counted: EnvironmentMetrics,
+        attention: Attention,
         spans: OperationSpans | None = None,
         *,
         held: bool = False,
@@ -68,6 +70,7 @@ class Turns:
         self._clock = clock
         self._time = clock.time
         self._counted = counted
+        self._attention = attention
         self._spans = spans
         self._queue: deque[Pending] = deque()
         self._followers: Followers | None = None  # since somebody followed
@@ -127,6 +130,7 @@ class Turns:
         """Has an operation done; `refused` is why it will not be, told when its turn comes."""
         self.ledger.begin(operation)
         self.in_flight += 1
+        self._attention.asked()
         pending = Pending(operation, deliver, self._time())
         if refused is not None:
             pending.refused = refused
@@ -211,6 +215,7 @@ class Turns:
         if operation is None or deliver is None:  # an opening that nobody asked for
             return
         self.in_flight -= 1
+        self._attention.answered()
         if pending.deadline is not None:
             pending.stop_deadline()
         self._counted.durations[operation.kind].add(self._time() - pending.arrived_at)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from openenv_grpc.busy_polling import MAX_LIMIT_S
 from openenv_grpc.cli.serve_options.given import given
 from openenv_grpc.cli.sizes import parse_size
 from openenv_grpc.options import ServerOptions
@@ -110,11 +111,25 @@ class LimitOptions:
         ),
     ] = None
 
+    busy_poll_us: Annotated[
+        float | None,
+        typer.Option(
+            "--busy-poll-us",
+            min=0,
+            max=MAX_LIMIT_S * 1e6,
+            metavar="MICROSECONDS",
+            help="How long the server looks for the next request before it sleeps; 0 for not at "
+            "all.  [default: 500]",
+        ),
+    ] = None
+
     def server_options(self) -> ServerOptions:
         """Returns what the server takes."""
         options = ServerOptions()
         if self.opens_per_minute is not None:
             options["opens_per_minute"] = self.opens_per_minute or None
+        if self.busy_poll_us is not None:
+            options["busy_poll_s"] = self.busy_poll_us / 1e6
         return given(
             options,
             max_message_bytes=self.max_message_size,
