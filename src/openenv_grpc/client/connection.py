@@ -24,7 +24,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
+from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.crew import read_workers
@@ -200,7 +200,7 @@ class Connection:
         """Sends an operation that lacks the session's number, which `prefix` has."""
         if len(operation) >= SHARED_BYTES:
             operation = self._sharing.put(operation)
-        self._outbox.put(frame(operation, prefix))
+        self._outbox.put_framed(operation, prefix)
 
     async def settle(self, limit_s: float) -> None:
         """Waits until the server has read all that was sent so far, or the limit has passed."""

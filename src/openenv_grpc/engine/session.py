@@ -88,12 +88,12 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
-        self.acknowledge = self._turns.ledger.acknowledge  # without a call in between
+        # Without a call in between:
+        self.submit = self._turns.submit
+        self.acknowledge = self._turns.ledger.acknowledge
         self._housing = home.house(self)
-        self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
         self._snapshot = snapshot  # until the environment goes on from it
-        self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
         self._cause = ""
         self._cleaning: asyncio.Task[None] | None = None
@@ -129,25 +129,17 @@ class Session:
 
     def open(self, operation: Operation, deliver: Deliver) -> None:
         """Builds the environment, as the first operation."""
-        self._begun = True
+        self._turns.begun = True
         self._turns.add(operation, deliver, verdicts.on_arrival(operation))
 
-    def submit(self, operation: Operation, deliver: Deliver) -> None:
-        """Has an operation done, after those before it. Never blocks, never raises."""
-        if not self._turns.admit(operation, deliver):
-            return
-        if not self._begun:
-            self._begun = True
-            if operation.kind is not Kind.CLOSE:
-                self._turns.add_opening()
-        refused = witness = None
-        if operation.timeout_s is not None:
-            refused = verdicts.on_arrival(operation)
-        if refused is None and operation.kind in self._doubtful:
-            refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
-        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
-            witness = Witness(operation, self.watch.codec, self._tell)
-        self._turns.add(operation, deliver, refused, witness)
+    def judge(self, operation: Operation) -> tuple[OpenEnvError | None, Witness | None]:
+        """Tells why an operation that has come in will not be done, if so, and who tells of it."""
+        refused = verdicts.on_arrival(operation) or verdicts.forbidden(
+            operation, self.spec, draining=self._home.draining
+        )
+        if self.watch is None or operation.kind is not Kind.CALL_TOOL:
+            return refused, None
+        return refused, Witness(operation, self.watch.codec, self._tell)
 
     def _tell(self, event: bytes) -> None:
         if self.watch is not None:  # whoever watches by now
@@ -268,7 +260,9 @@ class Session:
             self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
-            self._use(pending, operation, self._performed)
+            task = self._housing.run(operation, self._performed)
+            if task is not None:
+                self._await(task, pending, operation, self._performed)
 
     def _start_special(self, pending: Pending, kind: Kind) -> None:
         match kind:
@@ -286,11 +280,20 @@ class Session:
         self._housing.build(partial(self._settled, pending))
 
     def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
-        """Has an operation use the environment, for what runs; `done` goes on."""
+        """Has an operation of the engine's own use the environment, for what runs."""
         task = self._housing.run(operation, done)
         if task is not None:
-            pending.task = task
-            task.add_done_callback(partial(pass_on, operation, done, self.spec))
+            self._await(task, pending, operation, done)
+
+    def _await(
+        self,
+        task: asyncio.Task[Outcome | BaseException],
+        pending: Pending,
+        operation: Operation,
+        done: Done,
+    ) -> None:
+        pending.task = task
+        task.add_done_callback(partial(pass_on, operation, done, self.spec))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""

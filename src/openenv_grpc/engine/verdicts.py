@@ -55,9 +55,12 @@ def on_arrival(operation: Operation) -> OpenEnvError | None:
 
 
 def doubtful(spec: EnvironmentSpec) -> frozenset[Kind]:
-    """Returns the kinds of operations that `forbidden` may refuse; the others are not asked."""
+    """Returns the kinds of operations that are looked at when they come in.
+
+    Those that `forbidden` may refuse, and calls of tools, which may be watched.
+    """
     refused = TRAINER_KINDS if spec.mode is ServerMode.PRODUCTION else frozenset()
-    return refused | {Kind.OPEN, Kind.RESET}
+    return refused | {Kind.OPEN, Kind.RESET, Kind.CALL_TOOL}
 
 
 def forbidden(

@@ -63,9 +63,9 @@ def read_operation(message: session_pb2.Operation, arm: str) -> Operation:
     if message.HasField("timeout"):
         timeout_s = read_duration(message.timeout, what="timeout")
     if arm == "step" and (text := only_text(message.step)):
-        is_short = len(text) <= _SHORT_BYTES or not number
-        told = text if is_short else digest(arm, text.encode())  # no other message has a text
-        return Operation(_STEP, _CODEC, text, number, told, timeout_s)
+        if number and len(text) > _SHORT_BYTES:
+            return Operation(_STEP, _CODEC, text, number, digest(arm, text.encode()), timeout_s)
+        return Operation(_STEP, _CODEC, text, number, text, timeout_s)  # no other digest is a text
     payload = getattr(message, arm)  # the arm that is set
     content = payload.SerializeToString() if number else b""
     return Operation(_KINDS[arm], _CODEC, payload, number, digest(arm, content), timeout_s)
