@@ -185,7 +185,8 @@ class Instance:
 
     def _observe(self, observation: Any, *, steps: int = 0) -> Observed:
         """Books what came of a reset, or of a step, which the rubric's parts have judged."""
-        has_reward, has_done, has_truncated = adapt.observed_fields(type(observation))
+        cls: type = type(observation)
+        has_reward, has_done, has_truncated = adapt.observed_fields(cls)
         reward = observation.reward if has_reward else None
         done = bool(observation.done) if has_done else False
         truncated = observation.truncated if has_truncated else False

@@ -45,7 +45,7 @@ def encode_payload(message: payload_pb2.Payload, value: object) -> None:
         tensors.encode_tensor(attachment.tensor, lifted)
 
 
-def take_apart(value: object) -> tuple[bytes, Apart]:
+def take_apart(value: Any) -> tuple[bytes, Apart]:
     """Returns the JSON of a value, and the arrays and bytes that go beside it.
 
     Raises:
@@ -70,7 +70,9 @@ def _lift(value: Any, pointer: str, apart: Apart) -> Any:
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
-    items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    items: Iterable[tuple[Any, Any]] = (
+        value.items() if isinstance(value, dict) else enumerate(value)
+    )
     lifted = value
     for key, item in items:
         kind = type(item)
