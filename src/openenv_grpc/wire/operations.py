@@ -28,6 +28,7 @@ from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
+from openenv_grpc.wire.actions import read_action
 from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.crew import fill_own_worker
 from openenv_grpc.wire.durations import fill_duration
@@ -85,7 +86,7 @@ class ProtoCodec:
         message: session_pb2.Step | episode_pb2.StepRequest | str = operation.payload
         if isinstance(message, str):
             return StepArguments(spec.action_reader.from_json(message))
-        action = payloads.read_action(message.action, spec.action_reader)
+        action = read_action(message.action, spec.action_reader)
         if not message.HasField("options"):
             return StepArguments(action)
         keywords = payloads.decode_object(message.options, what="options")

@@ -12,7 +12,7 @@ from openenv_grpc.errors import (
     NotSupportedError,
     UnserializableResultError,
 )
-from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
+from openenv_grpc.serialization import dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import tensors
@@ -123,7 +123,7 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(message.json or _text(message))
+    value = parse_json(message.json or text_of(message))
     attachments = message.attachments
     if not attachments:
         return value
@@ -143,14 +143,8 @@ def decode_object(
     return value
 
 
-def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
-    """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
-    if not message.attachments:
-        return reader.from_json(message.json or _text(message))
-    return reader.from_value(decode_payload(message))
-
-
-def _text(message: payload_pb2.Payload) -> str:
+def text_of(message: payload_pb2.Payload) -> str:
+    """Returns the JSON of a payload. Raises `InvalidRequestError`, `NotSupportedError`."""
     match message.WhichOneof("content"):
         case "json":
             return message.json
