@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Protocol
 
 from openenv_grpc.access import Grant
@@ -54,13 +55,6 @@ class _Verdict(Protocol):
     truncated: bool
 
 
-def only_text(step: session_pb2.Step) -> str:
-    """Returns the JSON of a step that has nothing else, which stands for it; else nothing."""
-    action = step.action
-    text = action.json
-    return "" if text and (action.attachments or step.HasField("options")) else text
-
-
 class ProtoCodec:
     """Reads what the messages of both services have in common: fields of the same names."""
 
@@ -110,8 +104,7 @@ class ConnectCodec(ProtoCodec):
             tag, rest = _STEP_TAG, b""
             if operation.kind is not _STEP or result.rewards:
                 tag, rest = _rest_of(operation, result)
-            number = operation.request_id
-            before = _REQUEST_ID_TAG + varint(number) if number else b""
+            before = _numbered(operation.request_id)
             return write_observed(result, rest, before=before, tag=tag)
         outcome = session_pb2.Outcome()
         if operation.request_id:
@@ -148,6 +141,12 @@ class ConnectCodec(ProtoCodec):
     ) -> bytes:
         """Writes the outcome of a failed operation."""
         return failed_outcome(error, request_id=operation.request_id or 0)
+
+
+@functools.lru_cache(maxsize=4096)  # sessions that are driven alike have the same ones
+def _numbered(request_id: int | None) -> bytes:
+    """Writes an outcome's number, if it has one."""
+    return _REQUEST_ID_TAG + varint(request_id) if request_id else b""
 
 
 def _rest_of(operation: Operation, result: Observed) -> tuple[bytes, bytes]:

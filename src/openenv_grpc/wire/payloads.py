@@ -53,7 +53,7 @@ def take_apart(value: Any) -> tuple[bytes, Apart]:
     """
     apart: Apart = []
     try:
-        if isinstance(value, _CONTAINERS):
+        if type(value) is dict or isinstance(value, _CONTAINERS):
             value = _lift(value, "", apart)
         elif isinstance(value, _BYTES) or tensors.is_array(value):
             apart.append(("", value))
