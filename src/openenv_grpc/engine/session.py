@@ -321,7 +321,8 @@ class Session:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)
             elif not pending.answered:
-                turns.answer(pending, *outcome)
+                content, error = outcome
+                turns.answer(pending, content, error)
         finally:
             turns.rest()
 

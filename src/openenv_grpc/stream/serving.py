@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
+from time import monotonic
 
 from openenv_grpc import tracing
 from openenv_grpc.access import Access
@@ -168,11 +168,11 @@ class _ServerStream:
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
-        turn_ends = time.monotonic() + TURN_S
+        turn_ends = monotonic() + TURN_S
         for index, operation in enumerate(request.operations[:], start=1):
-            if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
+            if index % OPERATIONS_AT_ONCE == 0 or monotonic() > turn_ends:
                 await asyncio.sleep(0)
-                turn_ends = time.monotonic() + TURN_S
+                turn_ends = monotonic() + TURN_S
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
             arm = operation.WhichOneof("kind")
