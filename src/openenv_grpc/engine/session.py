@@ -260,9 +260,7 @@ class Session:
             self._start_special(pending, operation.kind)
         else:
             self._turns.running = pending
-            task = self._housing.run(operation, self._performed)
-            if task is not None:
-                self._await(task, pending, operation, self._performed)
+            self._use(pending, operation, self._performed)
 
     def _start_special(self, pending: Pending, kind: Kind) -> None:
         match kind:
@@ -280,20 +278,11 @@ class Session:
         self._housing.build(partial(self._settled, pending))
 
     def _use(self, pending: Pending, operation: Operation, done: Done) -> None:
-        """Has an operation of the engine's own use the environment, for what runs."""
+        """Has an operation use the environment, for what runs; `done` goes on."""
         task = self._housing.run(operation, done)
         if task is not None:
-            self._await(task, pending, operation, done)
-
-    def _await(
-        self,
-        task: asyncio.Task[Outcome | BaseException],
-        pending: Pending,
-        operation: Operation,
-        done: Done,
-    ) -> None:
-        pending.task = task
-        task.add_done_callback(partial(pass_on, operation, done, self.spec))
+            pending.task = task
+            task.add_done_callback(partial(pass_on, operation, done, self.spec))
 
     def kill(self, pending: Pending) -> bool:
         """Ends what runs, and the session with it, where that can be done."""

@@ -28,7 +28,8 @@ class Performer(Protocol):
     def judge(self, operation: Operation) -> tuple[OpenEnvError | None, Witness | None]:
         """Tells why an operation that has come in will not be done, if so, and who tells of it.
 
-        Asked of those alone that have a time limit, or are of a kind that is `doubtful`.
+        Asked of those alone that have a time limit, of kinds that are `doubtful`, and of calls of
+        tools, which may be watched.
         """
         ...
 
@@ -71,7 +72,7 @@ class Turns:
         self.begun = False
         """Whether anything was asked."""
         self._performer = performer
-        self._doubtful = verdicts.doubtful(spec)
+        self._judged = verdicts.doubtful(spec) | {Kind.CALL_TOOL}
         self._spec = spec
         self._max_in_flight = settings.max_operations_per_session
         self._stuck_grace_s = settings.stuck_grace_s
@@ -122,7 +123,7 @@ class Turns:
             self.begun = True
             if operation.kind is not Kind.CLOSE:
                 self._queue.append(Pending(None, None))  # the environment is built before
-        if operation.timeout_s is not None or operation.kind in self._doubtful:
+        if operation.timeout_s is not None or operation.kind in self._judged:
             self.add(operation, deliver, *self._performer.judge(operation))
         else:
             self.add(operation, deliver)

@@ -55,12 +55,9 @@ def on_arrival(operation: Operation) -> OpenEnvError | None:
 
 
 def doubtful(spec: EnvironmentSpec) -> frozenset[Kind]:
-    """Returns the kinds of operations that are looked at when they come in.
-
-    Those that `forbidden` may refuse, and calls of tools, which may be watched.
-    """
+    """Returns the kinds of operations that `forbidden` may refuse; the others are not asked."""
     refused = TRAINER_KINDS if spec.mode is ServerMode.PRODUCTION else frozenset()
-    return refused | {Kind.OPEN, Kind.RESET, Kind.CALL_TOOL}
+    return refused | {Kind.OPEN, Kind.RESET}
 
 
 def forbidden(

@@ -15,6 +15,7 @@ PATIENCE = 4
 """How many more payloads may be unlike the last one than are like it, before none is looked for."""
 
 _MOST_CREDIT = 1000
+_MOST_BYTES = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +100,7 @@ def _likeness(message: payload_pb2.Payload, value: dict[str, Any]) -> Likeness |
         or not tensors.is_array(array)  # or its place is deeper within
         or array.dtype == bool  # whose elements have to be looked at
         or not 0 < len(elements) < tensors.LARGE_BYTES
+        or len(data) > _MOST_BYTES  # since it is kept
         or not data.endswith(elements)
         or not payloads.is_flat(
             [each for each in value.values() if each is not array and each != {}]
