@@ -55,7 +55,7 @@ def test_a_name_is_what_checkers_are_told_that_it_is() -> None:
         assert getattr(openenv_grpc, name) is getattr(importlib.import_module(str(home)), name)
 
 
-@pytest.mark.parametrize("module", ["app", "client", "serving"])
+@pytest.mark.parametrize("module", ["app", "client", "errors", "serving", "tools", "types"])
 def test_the_modules_behind_it_are_attributes_too(module: str) -> None:
     program = f"import openenv_grpc; print(openenv_grpc.{module}.__name__)"
     run = subprocess.run(
@@ -86,10 +86,12 @@ def test_the_version_is_that_of_the_distribution() -> None:
         "uvloop",
         "gymnasium",
         "opentelemetry",
+        "pydantic",
         "openenv_bridge",
         "openenv_grpc.app",
         "openenv_grpc.client",
         "openenv_grpc.engine",
+        "openenv_grpc.environment",
         "openenv_grpc.serving",
         "openenv_grpc.server",
     ],

@@ -680,25 +680,41 @@ def test_beats_that_make_no_sense_are_refused(options: dict[str, float]) -> None
 
 
 SERVED = """
-import sys
-from openenv_grpc.cli import serve
-def ready(workers):
-    print(*sys.modules)
+import builtins, gc, sys
+say, collections = print, []
+def ready(*words, **options):
+    say(*{shown})
     raise KeyboardInterrupt
-serve._say_ready = ready
+builtins.print = ready
+sys.argv = ["openenv-grpc", "serve", "tests.environments:Countdown"]
+sys.argv += ["--grpc-port", "0", "--http-port", "0"]
+gc.callbacks.append(lambda phase, info: collections.append(phase))
 from openenv_grpc.cli.main import main
-sys.argv = ["openenv-grpc", "serve", "echo_env", "--grpc-port", "0", "--http-port", "0"]
 main()
 """
 
+BUILT = """[
+    value.__name__
+    for name in ("http_routes", "jsonrpc", "tasks", "ws_messages")
+    for value in vars(sys.modules["openenv_bridge." + name]).values()
+    if isinstance(value, type) and value.__module__.startswith("openenv_bridge")
+    and vars(value).get("__pydantic_complete__")
+]"""
+
+
+def shown_at_ready(shown: str) -> list[str]:
+    """Starts a server and returns what an expression is when it is ready, in words."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SERVED.replace("{shown}", shown)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.stdout.split()
+
 
 def test_a_server_is_ready_before_it_has_loaded_what_few_are_asked_for() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", SERVED], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    loaded = set(ended.stdout.split())
-    assert {"aiohttp.web", "grpc", "openenv_grpc.server", "openenv_bridge"} <= loaded, ended.stderr
+    loaded = set(shown_at_ready("sys.modules"))
+    assert {"aiohttp.web", "grpc", "openenv_grpc.server", "openenv_bridge"} <= loaded
     assert loaded.isdisjoint(
         {
             "grpc_channelz.v1.channelz",
@@ -708,7 +724,17 @@ def test_a_server_is_ready_before_it_has_loaded_what_few_are_asked_for() -> None
             "numpy",
             "openenv_grpc.cli.call",
             "openenv_grpc.cli.mcp",
+            "openenv_grpc.client",
             "openenv_grpc.engine.process",
+            "openenv_grpc.wire.peeling",
             "openenv_grpc.workers",
         }
     )
+
+
+def test_a_server_is_ready_before_it_can_read_the_frames_and_bodies_of_doors_for_json() -> None:
+    assert shown_at_ready(BUILT) == []
+
+
+def test_hardly_any_garbage_is_collected_before_a_server_is_ready() -> None:
+    assert int(shown_at_ready("[len(collections)]")[0]) < 100

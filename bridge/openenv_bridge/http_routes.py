@@ -44,7 +44,7 @@ UNHEALTHY = b'{"status":"unhealthy"}'
 class ResetRequest(BaseModel):
     """Body of `POST /reset`. Other keys go to the environment's `reset`."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     seed: int | None = Field(default=None, ge=0, description="Makes the episode repeatable")
     episode_id: str | None = Field(
@@ -55,7 +55,7 @@ class ResetRequest(BaseModel):
 class StepRequest(BaseModel):
     """Body of `POST /step`. Other keys go to the environment's `step`."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     action: dict[str, Any] = Field(description="The action, as the schema describes it")
     timeout_s: float | None = Field(

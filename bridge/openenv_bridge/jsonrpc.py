@@ -34,7 +34,7 @@ METHOD_NOT_FOUND = -32601
 class JsonRpcRequest(BaseModel):
     """A request. One without an id is answered too, as in the reference."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     jsonrpc: Literal["2.0"]
     method: str

@@ -23,7 +23,7 @@ SPLIT_TYPES = frozenset({"train", "validation", "test"})
 class SplitRequest(BaseModel):
     """Body of the routes about one split."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     split: str
 

@@ -35,7 +35,7 @@ RequestId = str | int | None
 class _Frame(BaseModel):
     """What every frame has."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     request_id: StrictStr | StrictInt | None = None
     """Comes back with the answer. An addition of ours, as is `timeout_s`."""

@@ -358,10 +358,11 @@ def serve(
 
 def run_server(make: Callable[[], Server], on_ready: Callable[[Server], None] | None) -> None:
     """Runs a server that `make` returns, as `serve` does. Raises what making it does."""
-    from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
+    with collection_put_off():
+        from openenv_grpc.engine.blocks import keep_blocks  # here, as all that only servers need
 
-    keep_blocks()
-    runner = asyncio.Runner(loop_factory=_fast_loop_factory())
+        keep_blocks()
+        runner = asyncio.Runner(loop_factory=_fast_loop_factory())
     try:
         runner.run(_serve_until_signal(make, on_ready))
     finally:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from openenv_bridge.errors import PROJECTIONS
-from openenv_grpc.cli.main import command
+from openenv_grpc.cli.tree import command
 from openenv_grpc.errors import Effect, Reason
 from openenv_grpc.wire.status import GRPC_CODES
 from tests.docs.pages import ROOT, rows

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from openenv_grpc.cli.main import command
+from openenv_grpc.cli.tree import command
 from openenv_grpc.engine import EngineSettings, EnvironmentDefinition
 from openenv_grpc.engine.registry import register_all
 from tests.docs.conftest import Serve, Served

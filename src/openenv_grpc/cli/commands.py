@@ -23,6 +23,11 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds a command
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Reads the command line, for which typer imports pydantic."""
+        with collection_put_off():
+            return super().make_context(*arguments, **settings)
+
 
 class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:

@@ -1,60 +1,23 @@
-"""The command tree, and how a failure is told: one line, and a status."""
+"""The entry point, and how a failure is told: one line, and a status."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
-from openenv_grpc import __version__
-from openenv_grpc.cli.commands import Commands
+from openenv_grpc.collecting import collection_put_off
 from openenv_grpc.errors import ConfigurationError, OpenEnvError
 
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 
-# What follows `\b` is shown as it stands.
-FIRST_STEPS = """\b
-First steps, in two terminals:
-  openenv-grpc serve echo_env
-  openenv-grpc call grpc://127.0.0.1:50051 step '{"message": "hello"}'
-"""
-
-command = typer.Typer(
-    name="openenv-grpc",
-    cls=Commands,
-    help="Serve environments for training agents over gRPC, WebSocket, HTTP and MCP, and drive "
-    "them from a terminal.",
-    epilog=FIRST_STEPS,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"openenv-grpc {__version__}")
-        raise typer.Exit
-
-
-@command.callback()
-def _root(
-    show_version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
-    ] = False,
-) -> None:
-    """Takes what stands before the command."""
-
 
 def main() -> None:
-    """Runs the command; the entry point."""
+    """Runs the command."""
     try:
+        with collection_put_off():
+            # Here, where no garbage is collected: what it imports is much.
+            from openenv_grpc.cli.tree import command
         command()
     except ConfigurationError as error:
         _fail(str(error), MISUSED)

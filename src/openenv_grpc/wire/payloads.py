@@ -16,10 +16,11 @@ from openenv_grpc.serialization import dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import tensors
-from openenv_grpc.wire.peeling import Peeled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from openenv_grpc.wire.peeling import Peeled
 
 Apart = list[tuple[str, "NDArray[Any] | bytes | bytearray"]]
 """Arrays and bytes that go beside the JSON, by their JSON pointers."""
