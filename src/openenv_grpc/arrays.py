@@ -116,9 +116,10 @@ class _Kind:
 
     def read(self, value: Any) -> NDArray[Any]:
         """Makes an array of whatever a field is given. Raises `PydanticCustomError`."""
-        import numpy  # an extra
-
-        if isinstance(value, numpy.ndarray):
+        dtype = numpy_dtype(self.dtype)
+        if isinstance(value, _array_type()):
+            if value.dtype is dtype and value.shape == self.shape:
+                return value  # as nearly all are; what follows would find the same
             array = value
         elif isinstance(value, Mapping):
             array = self._of_base64(value)
@@ -126,7 +127,6 @@ class _Kind:
             array = self._of_numbers(value)
         else:
             array = _of_foreign(value)
-        dtype = numpy_dtype(self.dtype)
         if array.dtype != dtype and array.dtype.newbyteorder("=") != dtype:
             raise PydanticCustomError(
                 "array_dtype",
@@ -282,10 +282,17 @@ def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[
 
 
 @functools.cache
+def _array_type() -> type[NDArray[Any]]:
+    import numpy  # an extra
+
+    return numpy.ndarray
+
+
+@functools.cache
 def numpy_dtype(name: str, *, little: bool = False) -> Any:
     """Returns numpy's type of that name; bit patterns for `bfloat16` without ml_dtypes."""
     dtype = _numpy_dtype(name)
-    return dtype.newbyteorder("<") if little else dtype
+    return dtype.newbyteorder("<") if little and sys.byteorder == "big" else dtype
 
 
 def _numpy_dtype(name: str) -> Any:

@@ -184,7 +184,9 @@ class ActionReader:
         self.action_type = action_type
         self._declared = (*(by_type or {}).values(),) if declared else ()
         self._adapter: TypeAdapter[Any] = TypeAdapter(action_type)
-        self._by_type = {name: TypeAdapter[Any](model) for name, model in (by_type or {}).items()}
+        self._by_type = {
+            name: TypeAdapter[Any](model).validator for name, model in (by_type or {}).items()
+        }
         self._validate_json = self._adapter.validator.validate_json  # without a call in between
 
     def from_json(self, text: str | bytes) -> Any:
@@ -209,13 +211,13 @@ class ActionReader:
         Raises:
             InvalidActionError: it does not fit. `__cause__` is pydantic's error.
         """
-        adapter = self._adapter
+        validator = self._adapter.validator
         if self._by_type and isinstance(value, dict):
             named = value.get("type")
             if isinstance(named, str):
-                adapter = self._by_type.get(named, adapter)
+                validator = self._by_type.get(named, validator)
         try:
-            return adapter.validate_python(value)
+            return validator.validate_python(value)
         except ValidationError as error:
             raise self._refused(error) from error
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from openenv_grpc.stream import Outbox, frame
+from openenv_grpc.stream import Outbox
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.varints import varint
 
@@ -57,12 +57,12 @@ async def test_below_waits_until_enough_has_been_taken() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31 - 1, -1])
-def test_a_frame_adds_the_session_to_a_serialized_outcome(number: int) -> None:
+async def test_a_frame_adds_the_session_to_a_serialized_outcome(number: int) -> None:
     outcome = session_pb2.Outcome(request_id=7)
     outcome.step.reward = 1.5
-    prefix = b"\x08" + varint(number)
-    response = session_pb2.ConnectResponse.FromString(
-        frame(outcome.SerializeToString(), prefix) * 2
-    )
+    outbox = Outbox()
+    for _ in range(2):
+        outbox.put_framed(outcome.SerializeToString(), b"\x08" + varint(number))
+    response = session_pb2.ConnectResponse.FromString(await outbox.take() or b"")
     outcome.session = number
     assert list(response.outcomes) == [outcome, outcome]

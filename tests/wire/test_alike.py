@@ -86,10 +86,11 @@ def test_what_differs_in_anything_else_is_not_alike(other: dict[str, Any]) -> No
         {"a/b": np.zeros(2)},
         {"x": b"raw"},
         {"x": 1},
+        {"x": np.zeros(2), "text": "t" * 2**16},
     ],
     ids=[
         "two_arrays", "nested", "bool", "empty", "large", "list", "metadata", "pointer", "raw",
-        "none",
+        "none", "long_text",
     ],
 )  # fmt: skip
 def test_what_is_not_one_small_array_and_scalars_is_always_read(value: dict[str, Any]) -> None:

@@ -20,7 +20,8 @@ from openenv_grpc.errors import (
 from openenv_grpc.serialization import ActionReader
 from openenv_grpc.types import Action
 from openenv_grpc.v1 import payload_pb2
-from openenv_grpc.wire.payloads import decode_payload, encode_payload, read_action
+from openenv_grpc.wire.actions import read_action
+from openenv_grpc.wire.payloads import decode_payload, encode_payload
 from openenv_grpc.wire.tensors import encode_tensor
 
 LEAVES = (

@@ -255,13 +255,15 @@ class ConnectSession:
             raise gone(self.lost)
         ride, unanswered = self._ride, self._unanswered.by_id
         limits = ride.berth.link.limits
-        self._unanswered.check_room(limits.operations_limit)
+        if 0 < limits.operations_limit <= len(unanswered):
+            raise self._unanswered.no_room()
         request_id = self._last_id + 1
         acknowledged_id = next(iter(unanswered), request_id) - 1
         data = operations.numbered(
             operation, request_id, acknowledged_id, timeout_s, TRACEPARENT.get()
         )
-        limits.check_size(data)  # before the id is used up
+        if len(data) > limits.operation_bytes:  # before the id is used up
+            raise limits.too_large(data)
         self._last_id = request_id
         pending.what, pending.request_id, pending.data = what, request_id, data
         pending.stream, pending.cancelled, pending.peeled = 0, False, None

@@ -25,7 +25,7 @@ from openenv_grpc.errors import (
     UnavailableError,
 )
 from openenv_grpc.events import log_event
-from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox, frame
+from openenv_grpc.stream import COALESCED_BYTES, SHARED_BYTES, Outbox
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire import status
 from openenv_grpc.wire.crew import read_workers
@@ -115,7 +115,8 @@ class Connection:
         self._greeting: asyncio.Future[session_pb2.ServerHello] = self._loop.create_future()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._size_limit = DEFAULT_MESSAGE_BYTES
+        self.operation_bytes = DEFAULT_MESSAGE_BYTES - _FRAME_BYTES
+        """How large an operation may be, without the session's number."""
         self.operations_limit = 0
         """How many operations of a session may be in flight; 0 for any number."""
         self.features: frozenset[str] = frozenset()
@@ -161,8 +162,9 @@ class Connection:
         self.operations_limit = greeting.max_operations_per_session
         self.features = frozenset(greeting.features)
         self.crew = read_workers(greeting.workers)
-        self._size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
-        self._outbox.limit_bytes = min(self._outbox.limit_bytes, self._size_limit)
+        size_limit = greeting.max_receive_size_bytes or DEFAULT_MESSAGE_BYTES
+        self.operation_bytes = size_limit - _FRAME_BYTES
+        self._outbox.limit_bytes = min(self._outbox.limit_bytes, size_limit)
 
     @property
     def shares_memory(self) -> bool:
@@ -188,21 +190,20 @@ class Connection:
         """Forgets a session that has ended."""
         self._receivers.pop(number, None)
 
-    def check_size(self, data: bytes) -> None:
-        """Raises `MessageTooLargeError` if an operation is larger than the server takes."""
-        size = len(data) + _FRAME_BYTES
-        if size > self._size_limit:
-            raise MessageTooLargeError(
-                f"the operation has {size} bytes, and {self._target} takes {self._size_limit}; "
-                "send less at once, or raise the server's limit",
-                metadata={"size_bytes": str(size), "limit_bytes": str(self._size_limit)},
-            )
+    def too_large(self, operation: bytes) -> MessageTooLargeError:
+        """Refuses an operation of more than `operation_bytes`, which the server would not take."""
+        size, limit = len(operation) + _FRAME_BYTES, self.operation_bytes + _FRAME_BYTES
+        return MessageTooLargeError(
+            f"the operation has {size} bytes, and {self._target} takes {limit}; "
+            "send less at once, or raise the server's limit",
+            metadata={"size_bytes": str(size), "limit_bytes": str(limit)},
+        )
 
     def send(self, operation: bytes, prefix: bytes) -> None:
         """Sends an operation that lacks the session's number, which `prefix` has."""
         if len(operation) >= SHARED_BYTES:
             operation = self._sharing.put(operation)
-        self._outbox.put(frame(operation, prefix))
+        self._outbox.put_framed(operation, prefix)
         self._polling.begin()
 
     async def settle(self, limit_s: float) -> None:

@@ -220,9 +220,8 @@ def close() -> bytes:
     return operation.SerializeToString()
 
 
-def _observation(message: payload_pb2.Payload, peeled: Peeled | None, alike: Alike | None) -> Seen:
-    if alike is None or not alike.looks or peeled is not None:
-        return _read(message, "observation", peeled)
+def _recognized(message: payload_pb2.Payload, alike: Alike) -> Seen:
+    """Reads an observation, unless it is like the last one."""
     recognized = alike.recognize(message)
     if recognized is not None:
         return recognized
@@ -238,7 +237,7 @@ def _read(
         value = payloads.decode_payload(message, peeled)
     except InvalidRequestError as error:
         raise _broken(what, error.message) from error
-    if not isinstance(value, dict):
+    if type(value) is not dict:
         raise _broken(what, f"{what}s have to be a JSON object, not {json_kind(value)}")
     return value
 
@@ -270,9 +269,13 @@ def stepped(
 
     With `alike` the observation is left as it is if it is like the last one.
     """
-    rewards = result.rewards
+    rewards, seen = result.rewards, result.observation
+    if alike is not None and alike.looks and peeled is None:
+        observation = _recognized(seen, alike)
+    else:
+        observation = _read(seen, "observation", peeled)
     return (
-        _observation(result.observation, peeled, alike),
+        observation,
         result.reward if result.HasField("reward") else None,
         result.terminated,
         result.truncated,

@@ -17,13 +17,12 @@ class Unanswered:
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def check_room(self, limit: int) -> None:
-        """Refuses what the server would refuse, before it uses up a number; 0 is no limit."""
-        if 0 < limit <= len(self.by_id):
-            raise TooManyOperationsError(
-                f"{limit} operations of this session are in flight, those included that were given "
-                "up; wait for an answer first"
-            )
+    def no_room(self) -> TooManyOperationsError:
+        """Refuses what the server would refuse, before it uses up a number."""
+        return TooManyOperationsError(
+            f"{len(self.by_id)} operations of this session are in flight, those included that were "
+            "given up; wait for an answer first"
+        )
 
     def calls(self) -> list[Call]:
         """Lists the calls whose answer is still waited for."""

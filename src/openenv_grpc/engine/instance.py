@@ -97,10 +97,9 @@ class Instance:
     def prepared(self, operation: Operation) -> Prepared:
         """Reads an operation, and returns how it is done."""
         prepare = _PREPARE.get(operation.kind)
-        if prepare is None:
-            prepared = self._agent_side.prepared(operation)
-        else:
-            prepared = prepare(self, operation)
+        prepared = (
+            self._agent_side.prepared(operation) if prepare is None else prepare(self, operation)
+        )
         if operation.listener is None and operation.changes is None:
             return prepared
         call, complete = prepared
@@ -146,16 +145,15 @@ class Instance:
 
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
-        observed = self.observe_step(observation)
-        self.books.settle()
+        observed = self._observe(observation, steps=1)
+        books = self.books
+        if books.earned is not None or books.earned_parts:
+            books.settle()
         return observed
 
     def observe_step(self, observation: Any) -> Observed:
         """See `Episodes`."""
-        observed = self._observe(observation, steps=1)
-        if self._has_rubric:
-            observed.rewards = adapt.reward_parts(self.environment)
-        return observed
+        return self._observe(observation, steps=1)
 
     def _prepare_reset(self, operation: Operation) -> Prepared:
         read = operation.codec.read_reset(operation, self.spec)
@@ -186,13 +184,15 @@ class Instance:
         return self.books.episode.episode_id
 
     def _observe(self, observation: Any, *, steps: int = 0) -> Observed:
+        """Books what came of a reset, or of a step, which the rubric's parts have judged."""
         cls: type = type(observation)
         has_reward, has_done, has_truncated = adapt.observed_fields(cls)
         reward = observation.reward if has_reward else None
         done = bool(observation.done) if has_done else False
         truncated = observation.truncated if has_truncated else False
         self.books.saw(done=done, truncated=truncated, steps=steps)
-        return Observed(observation, reward, done, truncated)
+        parts = adapt.reward_parts(self.environment) if steps and self._has_rubric else {}
+        return Observed(observation, reward, done, truncated, parts)
 
     def check_episode(self) -> None:
         """See `Episodes`."""

@@ -89,12 +89,12 @@ class Session:
             home.spans_of(self),
             held=queued,
         )
-        self.acknowledge = self._turns.ledger.acknowledge  # without a call in between
+        # Without a call in between:
+        self.submit = self._turns.submit
+        self.acknowledge = self._turns.ledger.acknowledge
         self._housing = home.house(self)
-        self._doubtful = verdicts.doubtful(registered.spec)
         self._state = SessionState.QUEUED if queued else SessionState.OPENING
         self._snapshot = snapshot  # until the environment goes on from it
-        self._begun = False  # whether anything was asked
         self._closing: Pending | None = None
         self._cause = ""
         self._cleaning: asyncio.Task[None] | None = None
@@ -130,25 +130,17 @@ class Session:
 
     def open(self, operation: Operation, deliver: Deliver) -> None:
         """Builds the environment, as the first operation."""
-        self._begun = True
+        self._turns.begun = True
         self._turns.add(operation, deliver, verdicts.on_arrival(operation))
 
-    def submit(self, operation: Operation, deliver: Deliver) -> None:
-        """Has an operation done, after those before it. Never blocks, never raises."""
-        if not self._turns.admit(operation, deliver):
-            return
-        if not self._begun:
-            self._begun = True
-            if operation.kind is not Kind.CLOSE:
-                self._turns.add_opening()
-        refused = witness = None
-        if operation.timeout_s is not None:
-            refused = verdicts.on_arrival(operation)
-        if refused is None and operation.kind in self._doubtful:
-            refused = verdicts.forbidden(operation, self.spec, draining=self._home.draining)
-        if self.watch is not None and operation.kind is Kind.CALL_TOOL:
-            witness = Witness(operation, self.watch.codec, self._tell)
-        self._turns.add(operation, deliver, refused, witness)
+    def judge(self, operation: Operation) -> tuple[OpenEnvError | None, Witness | None]:
+        """Tells why an operation that has come in will not be done, if so, and who tells of it."""
+        refused = verdicts.on_arrival(operation) or verdicts.forbidden(
+            operation, self.spec, draining=self._home.draining
+        )
+        if self.watch is None or operation.kind is not Kind.CALL_TOOL:
+            return refused, None
+        return refused, Witness(operation, self.watch.codec, self._tell)
 
     def _tell(self, event: bytes) -> None:
         if self.watch is not None:  # whoever watches by now
@@ -319,7 +311,8 @@ class Session:
             if not isinstance(outcome, tuple):
                 self._broke(pending, outcome)
             elif not pending.answered:
-                turns.answer(pending, *outcome)
+                content, error = outcome
+                turns.answer(pending, content, error)
         finally:
             turns.rest()
 

@@ -26,6 +26,14 @@ from openenv_grpc.sessions import CancelEffect, Follower, UnderWay
 class Performer(Protocol):
     """Does operations; calls `Turns.rest` once it is done with one."""
 
+    def judge(self, operation: Operation) -> tuple[OpenEnvError | None, Witness | None]:
+        """Tells why an operation that has come in will not be done, if so, and who tells of it.
+
+        Asked of those alone that have a time limit, of kinds that are `doubtful`, and of calls of
+        tools, which may be watched.
+        """
+        ...
+
     def start(self, pending: Pending) -> None:
         """Starts an operation: sets it as `running`, or answers it at once."""
         ...
@@ -63,7 +71,10 @@ class Turns:
         self.ended_by: OpenEnvError | None = None
         """Why nothing is started any more."""
         self.idle_since = clock.time()
+        self.begun = False
+        """Whether anything was asked."""
         self._performer = performer
+        self._judged = verdicts.doubtful(spec) | {Kind.CALL_TOOL}
         self._spec = spec
         self._max_in_flight = settings.max_operations_per_session
         self._stuck_grace_s = settings.stuck_grace_s
@@ -102,7 +113,25 @@ class Turns:
 
     # Coming in
 
-    def admit(self, operation: Operation, deliver: Deliver) -> bool:
+    def submit(self, operation: Operation, deliver: Deliver) -> None:
+        """Has an operation done, after those before it. Never blocks, never raises."""
+        number = operation.request_id
+        if (
+            (number and number != self.ledger.last_id + 1)
+            or self.ended_by is not None
+            or self.in_flight >= self._max_in_flight
+        ) and not self._admit(operation, deliver):
+            return
+        if not self.begun:
+            self.begun = True
+            if operation.kind is not Kind.CLOSE:
+                self._queue.append(Pending(None, None))  # the environment is built before
+        if operation.timeout_s is not None or operation.kind in self._judged:
+            self.add(operation, deliver, *self._performer.judge(operation))
+        else:
+            self.add(operation, deliver)
+
+    def _admit(self, operation: Operation, deliver: Deliver) -> bool:
         """Tells whether an operation is to be done; answers it if it is not."""
         try:
             if self.ledger.is_repeat(operation):
@@ -160,10 +189,6 @@ class Turns:
             operation = None if pending is None else pending.operation
             if operation is not None and operation.request_id == repeat.request_id:
                 operation.listener = repeat.listener
-
-    def add_opening(self) -> None:
-        """Has the environment built before what is added next."""
-        self._queue.append(Pending(None, None))
 
     def _no_room(self) -> OpenEnvError:
         if self.ended_by is not None:

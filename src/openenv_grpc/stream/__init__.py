@@ -8,7 +8,7 @@ from openenv_grpc.stream.limits import (
     Duplex,
     StreamLimits,
 )
-from openenv_grpc.stream.outbox import COALESCED_BYTES, Outbox, frame, prefix_of
+from openenv_grpc.stream.outbox import COALESCED_BYTES, Outbox, prefix_of
 from openenv_grpc.stream.serving import serve_stream
 from openenv_grpc.stream.sharing import SHARED_BYTES
 
@@ -22,7 +22,6 @@ __all__ = [
     "Outbox",
     "StreamLimits",
     "digest",
-    "frame",
     "prefix_of",
     "serve_stream",
 ]

@@ -13,7 +13,7 @@ from openenv_grpc.sessions import QueuePlace, Resume, Wait
 from openenv_grpc.stream.counting import check_count
 from openenv_grpc.v1 import session_pb2
 from openenv_grpc.wire.durations import read_duration
-from openenv_grpc.wire.operations import ConnectCodec, only_text
+from openenv_grpc.wire.operations import ConnectCodec
 
 _KINDS = {
     "open": Kind.OPEN,
@@ -62,10 +62,14 @@ def read_operation(message: session_pb2.Operation, arm: str) -> Operation:
     timeout_s = None
     if message.HasField("timeout"):
         timeout_s = read_duration(message.timeout, what="timeout")
-    if arm == "step" and (text := only_text(message.step)):
-        is_short = len(text) <= _SHORT_BYTES or not number
-        told = text if is_short else digest(arm, text.encode())  # no other message has a text
-        return Operation(_STEP, _CODEC, text, number, told, timeout_s)
+    if arm == "step":
+        step = message.step
+        action = step.action
+        text = action.json
+        if text and not action.attachments and not step.HasField("options"):
+            # It stands for the whole, and if it is short for its digest: no other one is a text.
+            told = text if len(text) <= _SHORT_BYTES else digest(arm, text.encode())
+            return Operation(_STEP, _CODEC, text, number, told, timeout_s)
     payload = getattr(message, arm)  # the arm that is set
     content = payload.SerializeToString() if number else b""
     return Operation(_KINDS[arm], _CODEC, payload, number, digest(arm, content), timeout_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 
 from openenv_grpc.wire.varints import varint
@@ -14,13 +15,9 @@ COALESCED_BYTES = 256 * 2**10
 _PIECE = b"\x12"  # field 2, length-delimited: `operations` of a request, `outcomes` of a response
 
 
-def frame(content: bytes, prefix: bytes = b"") -> bytes:
-    """Makes a piece of an operation or outcome: an entry of field 2.
-
-    Protobuf joins repeated fields of concatenated messages, so pieces join by concatenation; and
-    fields may come in any order, so `prefix` can add one to a message that is serialized already.
-    """
-    return b"".join((_PIECE, varint(len(prefix) + len(content)), prefix, content))
+@functools.lru_cache(maxsize=8192)  # sessions have outcomes of the same lengths again and again
+def _head(size: int, prefix: bytes) -> bytes:
+    return _PIECE + varint(len(prefix) + size) + prefix
 
 
 def prefix_of(number: int) -> bytes:
@@ -47,6 +44,19 @@ class Outbox:
         if self._taker is not None:
             self._wake()
 
+    def put_framed(self, content: bytes, prefix: bytes = b"") -> None:
+        """Adds an operation or outcome, as an entry of field 2.
+
+        Protobuf joins repeated fields of concatenated messages, so pieces join by concatenation;
+        and fields may come in any order, so `prefix` can add one to a message that is serialized
+        already.
+        """
+        piece = _head(len(content), prefix) + content
+        self._pieces.append(piece)
+        self.size_bytes += len(piece)
+        if self._taker is not None:
+            self._wake()
+
     def close(self) -> None:
         """Has `take` return `None` once all is taken."""
         self._closed = True
@@ -59,17 +69,19 @@ class Outbox:
                 return None
             self._taker = asyncio.get_running_loop().create_future()
             await self._taker
-        pieces = self._pieces
+        pieces, size = self._pieces, self.size_bytes
+        if size <= self.limit_bytes:
+            joined = b"".join(pieces)
+            pieces.clear()
+            self._taken(size)
+            return joined
         first = pieces.popleft()
-        if not pieces or len(first) + len(pieces[0]) > self.limit_bytes:
-            self._taken(len(first))
-            return first
-        joined, size = [first], len(first)
+        taken, size = [first], len(first)
         while pieces and size + len(pieces[0]) <= self.limit_bytes:
             size += len(pieces[0])
-            joined.append(pieces.popleft())
+            taken.append(pieces.popleft())
         self._taken(size)
-        return b"".join(joined)
+        return b"".join(taken)  # which copies nothing where there is one
 
     async def below(self, size_bytes: int) -> None:
         """Waits until less than that is unsent."""

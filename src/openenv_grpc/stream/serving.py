@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from functools import partial
+from time import monotonic
 
 from openenv_grpc import tracing
 from openenv_grpc.access import Access
@@ -35,7 +35,7 @@ from openenv_grpc.stream.limits import (
     StreamLimits,
     too_large,
 )
-from openenv_grpc.stream.outbox import Outbox, frame, prefix_of
+from openenv_grpc.stream.outbox import Outbox, prefix_of
 from openenv_grpc.stream.sharing import SHARED_BYTES, Sharing, accept, taken_operation
 from openenv_grpc.stream.unasked import DRAINING, Unasked
 from openenv_grpc.v1 import session_pb2
@@ -168,11 +168,11 @@ class _ServerStream:
         elif not request.operations:
             self._outbox.put(b"")  # answers a heartbeat
         limit = self._limits.max_unsent_bytes
-        turn_ends = time.monotonic() + TURN_S
+        turn_ends = monotonic() + TURN_S
         for index, operation in enumerate(request.operations[:], start=1):
-            if index % OPERATIONS_AT_ONCE == 0 or time.monotonic() > turn_ends:
+            if index % OPERATIONS_AT_ONCE == 0 or monotonic() > turn_ends:
                 await asyncio.sleep(0)
-                turn_ends = time.monotonic() + TURN_S
+                turn_ends = monotonic() + TURN_S
             if self._outbox.size_bytes >= limit:
                 await self._outbox.below(limit)
             arm = operation.WhichOneof("kind")
@@ -324,7 +324,7 @@ class _ServerStream:
             self._unasked.follow(held.prefix, port, reports=asked.reports)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.attach.last_request_id = port.last_request_id
-        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+        self._outbox.put_framed(outcome.SerializeToString(), held.prefix)
 
     def _cancel(self, operation: session_pb2.Operation) -> None:
         held = self._sessions.get(operation.session)
@@ -333,7 +333,7 @@ class _ServerStream:
         effect = held.port.cancel(operation.cancel.request_id)
         outcome = session_pb2.Outcome(control_id=operation.control_id)
         outcome.cancel.effect = session_pb2.CancelEffect.ValueType(effect)
-        self._outbox.put(frame(outcome.SerializeToString(), held.prefix))
+        self._outbox.put_framed(outcome.SerializeToString(), held.prefix)
 
     def _settle(self, held: Held, count: int) -> None:
         """Expects no more outcomes, of as many operations."""
@@ -348,7 +348,7 @@ class _ServerStream:
             content = too_large(reply, self._outcome_limit)
         if self._sharing is not None and len(content) >= SHARED_BYTES:
             content = self._sharing.put(content)
-        self._outbox.put(frame(content, held.prefix))
+        self._outbox.put_framed(content, held.prefix)
         if error.session_lost if error is not None else reply.operation.kind is _CLOSE:
             self._drop(held)
         held.pending -= 1
@@ -362,7 +362,7 @@ class _ServerStream:
 
     def _tell_place(self, held: Held, place: QueuePlace) -> None:
         outcome = queue_progress(place, request_id=OPENING_ID)
-        self._outbox.put(frame(outcome, held.prefix))
+        self._outbox.put_framed(outcome, held.prefix)
 
     def _lost(self, held: Held, session: SessionPort, error: OpenEnvError) -> None:
         self._unasked.lost(held.prefix, error)
@@ -383,7 +383,7 @@ class _ServerStream:
         content = write()
         if len(content) > self._outcome_limit:
             content = write(brief=True)
-        self._outbox.put(frame(content, prefix_of(operation.session)))
+        self._outbox.put_framed(content, prefix_of(operation.session))
 
 
 def first_of(failures: BaseExceptionGroup[OpenEnvError]) -> OpenEnvError:

@@ -9,7 +9,7 @@ from functools import partial
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort, Watch
-from openenv_grpc.stream.outbox import Outbox, frame
+from openenv_grpc.stream.outbox import Outbox
 from openenv_grpc.stream.reports import Reports
 from openenv_grpc.wire import events
 from openenv_grpc.wire.varints import varint
@@ -95,7 +95,7 @@ class Unasked:
         content = events.session_lost(error)
         if len(content) > self.outcome_limit:
             content = events.session_lost(error, brief=True)
-        self._outbox.put(frame(content, prefix))
+        self._outbox.put_framed(content, prefix)
 
     def _tell(self, prefix: bytes, event: bytes) -> None:
         if len(event) > self.outcome_limit:
@@ -103,12 +103,12 @@ class Unasked:
         if len(event) > self.outcome_limit or self._is_full:
             logger.debug("tool call not told bytes=%d", len(event))
         else:
-            self._outbox.put(frame(event, prefix))
+            self._outbox.put_framed(event, prefix)
 
     def _tell_report(self, prefix: bytes, report: bytes) -> None:
         told = self._tasks is not None and prefix in self.reported
         if told and len(report) <= self.outcome_limit and not self._is_full:
-            self._outbox.put(frame(report, prefix))
+            self._outbox.put_framed(report, prefix)
 
     @property
     def _is_full(self) -> bool:
@@ -122,10 +122,10 @@ class Unasked:
             for prefix, session in self._followed.items():
                 for operation in session.under_way():
                     if operation.elapsed_s >= self._interval_s / 2:  # else it has just begun
-                        self._outbox.put(frame(events.progress(operation), prefix))
+                        self._outbox.put_framed(events.progress(operation), prefix)
         self._beating = None
 
     async def _follow_drain(self) -> None:
         await self._host.until_draining()
         event = events.draining(self._host.drain_remaining_s)
-        self._outbox.put(frame(event, _STREAM_PREFIX))
+        self._outbox.put_framed(event, _STREAM_PREFIX)

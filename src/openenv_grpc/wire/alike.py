@@ -15,6 +15,7 @@ PATIENCE = 4
 """How many more payloads may be unlike the last one than are like it, before none is looked for."""
 
 _MOST_CREDIT = 1000
+_MOST_BYTES = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,13 +32,15 @@ class Likeness:
     """Where the array is."""
     dtype: Any
     shape: tuple[int, ...]
+    array_type: Any
+    """That of numpy."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Returns what all of them say, with `None` for the array."""
         return parse_json_object(self.text)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, which takes thrice as long to make
 class AlikePayload:
     """One of them."""
 
@@ -47,12 +50,12 @@ class AlikePayload:
 
     def fields(self) -> dict[str, Any]:
         """Returns what it says. The array is read-only."""
-        import numpy  # where there is an array there is numpy
-
         known = self.likeness
-        elements = self.data[len(known.head) :]
-        array: Any = numpy.ndarray(known.shape, known.dtype, elements)
-        return {**known.fields(), known.field: array}
+        fields = parse_json_object(known.text)
+        fields[known.field] = known.array_type(
+            known.shape, known.dtype, self.data[len(known.head) :]
+        )
+        return fields
 
 
 class Alike:
@@ -97,6 +100,7 @@ def _likeness(message: payload_pb2.Payload, value: dict[str, Any]) -> Likeness |
         or not tensors.is_array(array)  # or its place is deeper within
         or array.dtype == bool  # whose elements have to be looked at
         or not 0 < len(elements) < tensors.LARGE_BYTES
+        or len(data) > _MOST_BYTES  # since it is kept
         or not data.endswith(elements)
         or not payloads.is_flat(
             [each for each in value.values() if each is not array and each != {}]
@@ -104,4 +108,4 @@ def _likeness(message: payload_pb2.Payload, value: dict[str, Any]) -> Likeness |
     ):
         return None
     head = data[: -len(elements)]
-    return Likeness(head, len(data), message.json, field, array.dtype, array.shape)
+    return Likeness(head, len(data), message.json, field, array.dtype, array.shape, type(array))

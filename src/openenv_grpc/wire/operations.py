@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Protocol
 
 from openenv_grpc.access import Grant
@@ -28,6 +29,7 @@ from openenv_grpc.tools import ToolAnswer
 from openenv_grpc.types import Budgets, JsonValue
 from openenv_grpc.v1 import episode_pb2, session_pb2
 from openenv_grpc.wire import payloads, status
+from openenv_grpc.wire.actions import read_action
 from openenv_grpc.wire.budgets import fill_budgets
 from openenv_grpc.wire.crew import fill_own_worker
 from openenv_grpc.wire.durations import fill_duration
@@ -51,13 +53,6 @@ class _Verdict(Protocol):
     reward: float
     terminated: bool
     truncated: bool
-
-
-def only_text(step: session_pb2.Step) -> str:
-    """Returns the JSON of a step that has nothing else, which stands for it; else nothing."""
-    action = step.action
-    text = action.json
-    return "" if text and (action.attachments or step.HasField("options")) else text
 
 
 class ProtoCodec:
@@ -85,7 +80,7 @@ class ProtoCodec:
         message: session_pb2.Step | episode_pb2.StepRequest | str = operation.payload
         if isinstance(message, str):
             return StepArguments(spec.action_reader.from_json(message))
-        action = payloads.read_action(message.action, spec.action_reader)
+        action = read_action(message.action, spec.action_reader)
         if not message.HasField("options"):
             return StepArguments(action)
         keywords = payloads.decode_object(message.options, what="options")
@@ -109,8 +104,7 @@ class ConnectCodec(ProtoCodec):
             tag, rest = _STEP_TAG, b""
             if operation.kind is not _STEP or result.rewards:
                 tag, rest = _rest_of(operation, result)
-            number = operation.request_id
-            before = _REQUEST_ID_TAG + varint(number) if number else b""
+            before = _numbered(operation.request_id)
             return write_observed(result, rest, before=before, tag=tag)
         outcome = session_pb2.Outcome()
         if operation.request_id:
@@ -147,6 +141,12 @@ class ConnectCodec(ProtoCodec):
     ) -> bytes:
         """Writes the outcome of a failed operation."""
         return failed_outcome(error, request_id=operation.request_id or 0)
+
+
+@functools.lru_cache(maxsize=4096)  # sessions that are driven alike have the same ones
+def _numbered(request_id: int | None) -> bytes:
+    """Writes an outcome's number, if it has one."""
+    return _REQUEST_ID_TAG + varint(request_id) if request_id else b""
 
 
 def _rest_of(operation: Operation, result: Observed) -> tuple[bytes, bytes]:

@@ -44,8 +44,8 @@ def attachments_of(apart: payloads.Apart) -> list[Piece]:
     """Returns attachments in pieces, such that the elements are not copied."""
     pieces: list[Piece] = []
     for pointer, value in apart:
-        data = tensors.bytes_of(value)
-        pieces += (attachment_head(pointer, *tensors.form_of(value), len(data)), data)
+        dtype, shape, data = tensors.laid_out(value)
+        pieces += (attachment_head(pointer, dtype, shape, len(data)), data)
     return pieces
 
 

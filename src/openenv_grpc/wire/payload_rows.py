@@ -29,10 +29,9 @@ class _Arrays:
     @classmethod
     def of(cls, name: str, column: Any) -> Self:
         """Takes up an array of at least one row."""
-        data = tensors.bytes_of(column)
+        dtype, shape, data = tensors.laid_out(column)
         row_bytes = len(data) // len(column)
-        pointer = payloads.pointer_to(name)
-        head = attachment_head(pointer, column.dtype, column.shape[1:], row_bytes)
+        head = attachment_head(payloads.pointer_to(name), dtype, shape[1:], row_bytes)
         return cls(head, data, row_bytes)
 
 

@@ -12,7 +12,7 @@ from openenv_grpc.errors import (
     NotSupportedError,
     UnserializableResultError,
 )
-from openenv_grpc.serialization import ActionReader, dump_json, json_kind, parse_json
+from openenv_grpc.serialization import dump_json, json_kind, parse_json
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
 from openenv_grpc.wire import tensors
@@ -46,7 +46,7 @@ def encode_payload(message: payload_pb2.Payload, value: object) -> None:
         tensors.encode_tensor(attachment.tensor, lifted)
 
 
-def take_apart(value: object) -> tuple[bytes, Apart]:
+def take_apart(value: Any) -> tuple[bytes, Apart]:
     """Returns the JSON of a value, and the arrays and bytes that go beside it.
 
     Raises:
@@ -54,7 +54,11 @@ def take_apart(value: object) -> tuple[bytes, Apart]:
     """
     apart: Apart = []
     try:
-        value = _lift(value, "", apart)
+        if type(value) is dict or isinstance(value, _CONTAINERS):
+            value = _lift(value, "", apart)
+        elif isinstance(value, _BYTES) or tensors.is_array(value):
+            apart.append(("", value))
+            value = None
     except RecursionError as error:
         raise UnserializableResultError(
             "the value is nested too deeply, or holds itself", effect=Effect.DONE
@@ -63,32 +67,25 @@ def take_apart(value: object) -> tuple[bytes, Apart]:
 
 
 def _lift(value: Any, pointer: str, apart: Apart) -> Any:
-    """Returns the value with `None` for arrays and bytes, which go `apart`.
+    """Returns the container with `None` for arrays and bytes, which go `apart`.
 
     What holds none is returned as it is, not copied: that is nearly all.
     """
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, _LISTS):
-        if is_flat(value):
-            return value
-        items = enumerate(value)
-    elif isinstance(value, _BYTES) or tensors.is_array(value):
-        apart.append((pointer, value))
-        return None
-    else:
-        return value
+    items: Iterable[tuple[Any, Any]] = (
+        value.items() if isinstance(value, dict) else enumerate(value)
+    )
     lifted = value
     for key, item in items:
         kind = type(item)
-        if (
-            kind in _SCALARS
-            or (kind is dict and not item)
-            or (isinstance(item, _CONTAINERS) and is_flat(item))
-        ):
+        if kind in _SCALARS or (kind is dict and not item):
             continue  # before its pointer is made, which costs more than all the rest
-        changed = _lift(item, f"{pointer}/{_part(key)}", apart)
+        if isinstance(item, _CONTAINERS):
+            changed = item if is_flat(item) else _lift(item, _below(pointer, key), apart)
+        elif isinstance(item, _BYTES) or tensors.is_array(item):
+            apart.append((_below(pointer, key), item))
+            changed = None
+        else:
+            continue
         if changed is item:
             continue
         if lifted is value:
@@ -104,24 +101,19 @@ def is_flat(value: object) -> bool:
     return isinstance(value, _LISTS) and _SCALARS.issuperset(map(type, value))
 
 
-def _part(key: object) -> str:
-    """Writes a key or index as part of a JSON pointer."""
-    if type(key) is str:
-        return _escaped(key)
-    if not isinstance(key, (str, int)) or isinstance(key, bool):
-        (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
-    return _escaped(str(key))
-
-
-def _escaped(part: str) -> str:
-    if "~" not in part and "/" not in part:  # as in nearly all
-        return part
-    return part.replace("~", "~0").replace("/", "~1")
-
-
 def pointer_to(name: str) -> str:
     """Returns the JSON pointer to a field of the whole."""
-    return f"/{_part(name)}"
+    return _below("", name)
+
+
+def _below(pointer: str, key: object) -> str:
+    """Returns the JSON pointer to what a container has under a key or index."""
+    if type(key) is str and "~" not in key and "/" not in key:  # as in nearly all
+        return f"{pointer}/{key}"
+    if not isinstance(key, (str, int)) or isinstance(key, bool):
+        (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
+    part = str(key).replace("~", "~0").replace("/", "~1")
+    return f"{pointer}/{part}"
 
 
 def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -> JsonValue:
@@ -132,7 +124,7 @@ def decode_payload(message: payload_pb2.Payload, peeled: Peeled | None = None) -
     Raises:
         InvalidRequestError: it is no JSON, or an attachment does not fit.
     """
-    value = parse_json(message.json or _text(message))
+    value = parse_json(message.json or text_of(message))
     attachments = message.attachments
     if not attachments:
         return value
@@ -152,14 +144,8 @@ def decode_object(
     return value
 
 
-def read_action(message: payload_pb2.Payload, reader: ActionReader) -> Any:
-    """Reads an action. Raises `InvalidRequestError`, `InvalidActionError`."""
-    if not message.attachments:
-        return reader.from_json(message.json or _text(message))
-    return reader.from_value(decode_payload(message))
-
-
-def _text(message: payload_pb2.Payload) -> str:
+def text_of(message: payload_pb2.Payload) -> str:
+    """Returns the JSON of a payload. Raises `InvalidRequestError`, `NotSupportedError`."""
     match message.WhichOneof("content"):
         case "json":
             return message.json

@@ -54,13 +54,27 @@ def _data_type(dtype: Any) -> tensor_pb2.DataType.ValueType | None:
 
 def encode_tensor(message: tensor_pb2.Tensor, value: NDArray[Any] | bytes | bytearray) -> None:
     """Fills a tensor from an array, or from bytes as they are."""
-    message.CopyFrom(description(*form_of(value)))
-    message.data = bytes(value) if isinstance(value, _BYTES) else _little(value).tobytes()
+    dtype, shape, data = laid_out(value)
+    message.CopyFrom(description(dtype, shape))
+    message.data = bytes(data)
 
 
-def form_of(value: NDArray[Any] | bytes | bytearray) -> tuple[Any, tuple[int, ...]]:
-    """Returns numpy's data type, `None` for bytes as they are, and the shape."""
-    return (None, (len(value),)) if isinstance(value, _BYTES) else (value.dtype, value.shape)
+def laid_out(
+    value: NDArray[Any] | bytes | bytearray,
+) -> tuple[Any, tuple[int, ...], bytes | bytearray | memoryview]:
+    """Returns numpy's data type, `None` for bytes as they are, the shape, and the elements.
+
+    Many elements are not copied if they lie as a tensor has them.
+    """
+    if isinstance(value, _BYTES):
+        return None, (len(value),), value
+    dtype, shape = value.dtype, value.shape
+    order = dtype.byteorder
+    if order == ">" or (sys.byteorder == "big" and order == "="):
+        value = value.astype(dtype.newbyteorder("<"))
+    if value.nbytes < LARGE_BYTES:
+        return dtype, shape, value.tobytes()
+    return dtype, shape, value.ravel().view("uint8").data
 
 
 def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
@@ -69,21 +83,6 @@ def description(dtype: Any, shape: tuple[int, ...]) -> tensor_pb2.Tensor:
         return tensor_pb2.Tensor(data_type=RAW, shape=shape)
     known = _data_type(dtype)
     return tensor_pb2.Tensor(data_type=_TYPES[dtype.name] if known is None else known, shape=shape)
-
-
-def bytes_of(value: NDArray[Any] | bytes | bytearray) -> bytes | bytearray | memoryview:
-    """Returns the bytes of a tensor's elements; many of them are not copied if they lie so."""
-    if isinstance(value, _BYTES):
-        return value
-    value = _little(value)
-    return value.tobytes() if value.nbytes < LARGE_BYTES else value.ravel().view("uint8").data
-
-
-def _little(value: NDArray[Any]) -> NDArray[Any]:
-    order = value.dtype.byteorder
-    if order == ">" or (sys.byteorder == "big" and order == "="):
-        return value.astype(value.dtype.newbyteorder("<"))
-    return value
 
 
 def decode_tensor(
