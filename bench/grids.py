@@ -122,6 +122,15 @@ PROCESSES = tuple(
     )
 )  # fmt: skip
 
+PINNED = tuple(
+    Row(name=f"{name}, 64 sessions, pinned", sessions=64,
+        sides=(ours(environment, label="pinned", pinned=True), ours(environment, label="not"),
+               theirs(environment)))
+    for name, environment in (
+        ("tiny step", "Tiny"), ("the environment sleeps 1 ms", "Sleeps1ms"),
+    )
+)  # fmt: skip
+
 COST_BY_SESSIONS = tuple(
     Row(name=f"cost of a step, {counted(count)}", figure="server_us_per_step", sessions=count,
         at=count, sides=(ours(label="a thread each"), ours("SharedTiny", label="shared thread")))

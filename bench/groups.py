@@ -54,6 +54,11 @@ GROUPS = (
         rows=grids.PROCESSES, rounds=2, seconds=0.8,
     ),
     Group(
+        title="A server on one processor",
+        about="`--pin`, with a thread for each session, beside a server that may use all.",
+        rows=grids.PINNED, rounds=3, seconds=0.8,
+    ),
+    Group(
         title="Cost of a step as sessions grow",
         about="The server's processor time is to grow by no more than half from 64 to 1,000.",
         rows=grids.COST_BY_SESSIONS, rounds=2, seconds=0.8, axis="sessions",

@@ -57,12 +57,13 @@ def command(spec: ServerSpec, folder: Path) -> list[str]:
     match spec.kind:
         case "ours":
             isolation = ["--isolation", spec.isolation] if spec.isolation else []
+            pinned = ["--pin"] if spec.pinned else []
             module = "array_environments" if spec.environment in WITH_ARRAYS else "environments"
             return [
                 sys.executable, "-m", "openenv_grpc.cli", "serve",
                 f"bench.{module}:{spec.environment}", "--grpc-port", "0", "--http-port", "0",
                 "--unix", str(folder / "socket"), "--max-sessions", str(SESSIONS),
-                "--max-queued", str(SESSIONS), "--log-level", "error", *isolation,
+                "--max-queued", str(SESSIONS), "--log-level", "error", *isolation, *pinned,
             ]  # fmt: skip
         case "reference" | "tuned":
             return [REFERENCE, "-m", "bench.reference_server", spec.environment, spec.kind]

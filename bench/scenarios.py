@@ -11,10 +11,10 @@ IDLE = 1000
 
 def ours(
     environment: str = "Tiny", *, label: str = "ours", door: Door = Door.GRPC,
-    client: str = "ours", mode: str = "", isolation: str = "",
+    client: str = "ours", mode: str = "", isolation: str = "", pinned: bool = False,
 ) -> Side:  # fmt: skip
     """Returns a side of ours."""
-    server = ServerSpec(environment=environment, isolation=isolation)
+    server = ServerSpec(environment=environment, isolation=isolation, pinned=pinned)
     return Side(label=label, server=server, client=client, door=door, mode=mode)
 
 

@@ -27,6 +27,8 @@ class ServerSpec:
     environment: str = "Tiny"
     isolation: str = ""
     """Where our environment runs, if not where its class says."""
+    pinned: bool = False
+    """Whether ours stays on one processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

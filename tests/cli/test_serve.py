@@ -291,6 +291,14 @@ def test_limits_are_those_that_are_given(serve_process: ServeProcess) -> None:
         assert float(told[name]) == limit, option
 
 
+def test_a_server_stays_on_one_processor_if_it_is_pinned(serve_process: ServeProcess) -> None:
+    with serve_process("echo_env", "--pin") as served:
+        threads = Path(f"/proc/{served.process.pid}/task").iterdir()
+        assert {frozenset(os.sched_getaffinity(int(thread.name))) for thread in threads} == {
+            frozenset({min(os.sched_getaffinity(0))})
+        }
+
+
 @pytest.mark.parametrize(
     ("options", "variables"),
     [(["--agent-tokens"], {}), ([], {"OPENENV_GRPC_AGENT_TOKENS": "1"})],
@@ -420,8 +428,17 @@ def test_a_port_in_use_is_told_in_one_line_with_status_2(option: str) -> None:
         (("echo_env", "--no-grpc", "--no-http"), "has no door"),
         (("echo_env", "echo_env"), "named 'echo_env'"),
         (("echo_env", "json:JSONDecoder", "--env-name", "mine"), "are for a single TARGET"),
+        (("echo_env", "--pin", "--isolation", "process"), "--isolation process on one processor"),
     ],
-    ids=["no such target", "no environment", "beyond loopback", "no door", "two", "two and name"],
+    ids=[
+        "no such target",
+        "no environment",
+        "beyond loopback",
+        "no door",
+        "two",
+        "two and name",
+        "pinned processes",
+    ],
 )
 def test_what_cannot_be_served_is_told_in_one_line_with_status_2(
     arguments: tuple[str, ...], told: str

@@ -330,6 +330,18 @@ async def test_a_drain_of_one_worker_drains_all(
     assert "Traceback" not in served.log.read_text()
 
 
+def test_each_worker_that_is_pinned_has_a_processor_of_its_own_as_far_as_they_go(
+    serve_process: ServeProcess, tmp_path: Path
+) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with three_workers(serve_process, tmp_path, "--pin") as served:
+        pinned = [os.sched_getaffinity(pid) for pid in children_of(served.process.pid)]
+        assert os.sched_getaffinity(served.process.pid) == set(allowed)
+
+    expected = [{allowed[worker % len(allowed)]} for worker in range(3)]
+    assert sorted(map(sorted, pinned)) == sorted(map(sorted, expected))
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 async def test_a_signal_stops_all_workers_with_status_0(
     serve_process: ServeProcess, tmp_path: Path, number: signal.Signals

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openenv_grpc import serving
+from openenv_grpc.cli import pinning
 from openenv_grpc.cli.grouping import with_groups
 from openenv_grpc.cli.logs import configure_logs
 from openenv_grpc.cli.serve_options import (
@@ -76,16 +77,21 @@ def serve(
         **limits.server_options(),
         **logs.server_options(),
     }
+    if workers.pin:
+        pinning.check_pin(environments.isolation)
     if workers.workers > 1:
         # Here, so that a server in one process starts without what starts others.
         from openenv_grpc.workers import Served, serve_workers
 
+        prepare = partial(pinning.prepare_pinned, log) if workers.pin else log
         serve_workers(
-            Served(targets=targets, overrides=overrides, options=options, prepare=log),
+            Served(targets=targets, overrides=overrides, options=options, prepare=prepare),
             size=workers.workers,
             on_ready=_announce_workers,
         )
         return
+    if workers.pin:
+        pinning.pin(0)
     with collection_put_off():
         definitions = [load(name, overrides) for name in targets]
     serving.serve(*definitions, on_ready=_announce, **options)

@@ -26,3 +26,12 @@ class WorkerOptions:
             "stands.",
         ),
     ] = 1
+    pin: Annotated[
+        bool,
+        typer.Option(
+            "--pin",
+            help="Keep each process that serves on one processor, with all that its environments "
+            "start: the first worker on the first one, and so on. Many light environments in "
+            "Python, on threads, make up to twice as many steps.",
+        ),
+    ] = False
