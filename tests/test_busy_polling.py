@@ -9,7 +9,7 @@ import os
 import pytest
 
 from openenv_grpc import busy_polling
-from openenv_grpc.busy_polling import LIMIT_S, MAX_CONTENDED, BusyPolling, limit_of_variable
+from openenv_grpc.busy_polling import LIMIT_S, BusyPolling, limit_of_variable
 from openenv_grpc.errors import ConfigurationError
 
 US = 1e-6
@@ -117,27 +117,58 @@ async def contend(polling: BusyPolling, processor: Processor, share: float) -> N
     await turns(2)
 
 
-async def test_a_processor_that_others_want_again_and_again_is_left_to_them_for_a_second(
-    processor: Processor,
-) -> None:
-    polling = polling_on(processor)
-    for _ in range(MAX_CONTENDED + 1):
-        await contend(polling, processor, 0.6)
-    rested_at = processor.now
+async def looks_after(polling: BusyPolling, processor: Processor, seconds: float) -> int:
+    """Lets time pass, and returns how often a short wait is looked at."""
+    processor.now += seconds
+    before = processor.looks
+    polling.begin()
+    await turns(3)
+    polling.end()
+    await turns(2)
+    return processor.looks - before
 
-    assert await looks_of_wait(polling, processor) == 0
-    processor.now = rested_at + 0.9
-    assert await looks_of_wait(polling, processor) == 0
-    processor.now = rested_at + 1.1
-    assert await looks_of_wait(polling, processor) > 0
+
+async def test_a_processor_that_others_want_again_and_again_is_left_to_them(
+    processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_polling, "MAX_CONTENDED", 20)
+    polling = polling_on(processor)
+    for _ in range(21):
+        await contend(polling, processor, 0.6)
+    assert await looks_after(polling, processor, 0.9) == 0
+    assert await looks_after(polling, processor, 0.2) > 0
+
+
+async def test_it_is_left_to_them_for_longer_each_time(
+    processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_polling, "MAX_CONTENDED", 20)
+    polling = polling_on(processor)
+    rests = []
+    for _ in range(6):
+        for _ in range(40):
+            await contend(polling, processor, 0.6)
+        began = processor.now
+        while await looks_after(polling, processor, 0.25) == 0:
+            pass
+        rests.append(round(processor.now - began))
+    assert rests == [1, 2, 4, 8, 16, 16]
+
+    for _ in range(60):
+        await contend(polling, processor, 0.1)
+    for _ in range(60):
+        await contend(polling, processor, 0.6)
+    assert await looks_after(polling, processor, 0.5) == 0
+    assert await looks_after(polling, processor, 0.6) > 0
 
 
 @pytest.mark.parametrize("shares", [(0.2,), (0.6, 0.2)], ids=["a little", "now and then"])
 async def test_others_may_have_the_processor_meanwhile(
-    processor: Processor, shares: tuple[float, ...]
+    processor: Processor, monkeypatch: pytest.MonkeyPatch, shares: tuple[float, ...]
 ) -> None:
+    monkeypatch.setattr(busy_polling, "MAX_CONTENDED", 20)
     polling = polling_on(processor)
-    for _ in range(2 * MAX_CONTENDED):
+    for _ in range(100):
         for share in shares:
             await contend(polling, processor, share)
 

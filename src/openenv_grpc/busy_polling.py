@@ -26,12 +26,14 @@ MAX_SKIPPED = 64
 OTHERS_SHARE = 0.4
 """How much of a wait others may have had this processor, before it counts as contended."""
 
-MAX_CONTENDED = 256
+MAX_CONTENDED = 1024
 """By how many more of the waits may be contended than not: meanwhile the system moves threads to
-processors that are free."""
+processors that are free, which it takes a fifth of a second for."""
 
 REST_S = 1.0
-"""How long no wait is polled after that."""
+"""How long no wait is polled after that; twice as long each time that it comes to that again."""
+
+MAX_REST_S = 16.0
 
 _give_way: Callable[[], None] | None = getattr(os, "sched_yield", None)  # not there on Windows
 
@@ -45,7 +47,7 @@ class BusyPolling:
 
     It is to use only what would be idle else. In each of its turns the loop gives way. Where
     nothing came in time it sleeps through the next wait, through two after another failure, and so
-    on; and where others want its processor again and again, it leaves it to them for a second.
+    on; and where others want its processor again and again, it leaves it to them for a while.
     """
 
     def __init__(
@@ -68,7 +70,8 @@ class BusyPolling:
         self._used_before = 0.0
         self._skips = 0  # waits that are slept through, before one is polled
         self._penalty = 1
-        self._contended = 0
+        self._contended = 0  # waits, less those that were not
+        self._rest_s = REST_S
         self._rests_until = 0.0
 
     def begin(self) -> None:
@@ -121,12 +124,14 @@ class BusyPolling:
         self._polls = False
         took_s = now - self._began
         if took_s - (self._used() - self._used_before) <= OTHERS_SHARE * took_s:
-            self._contended = max(self._contended - 1, 0)
+            self._contended -= 1
+            if self._contended < -MAX_CONTENDED:
+                self._contended, self._rest_s = -MAX_CONTENDED, REST_S
             return
         self._contended += 1
         if self._contended > MAX_CONTENDED:
-            self._contended = 0
-            self._rests_until = now + REST_S
+            self._contended, self._rests_until = 0, now + self._rest_s
+            self._rest_s = min(2 * self._rest_s, MAX_REST_S)
 
 
 def limit_of_variable() -> float:
