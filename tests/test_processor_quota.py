@@ -70,3 +70,25 @@ def test_without_groups_there_is_no_quota(tmp_path: Path) -> None:
 
 def test_this_process_may_use_something() -> None:
     assert processor_quota() > 0
+
+
+@pytest.mark.parametrize(
+    ("membership", "files"),
+    [
+        ("garbage", {}),
+        ("0::/", {"cpu_max": "much"}),
+        ("0::/", {"cpu_max": "100000 0"}),
+        ("4:cpu:/", {"cpu__cpu_cfs_quota_us": "30000"}),
+    ],
+)
+def test_what_cannot_be_understood_bounds_nothing(
+    tmp_path: Path, membership: str, files: dict[str, str]
+) -> None:
+    assert groups(tmp_path, membership, **files) == math.inf
+
+
+def test_a_group_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "cpu.max").write_text("150000 100000")
+    membership = tmp_path / "cgroup"
+    membership.write_bytes(b"0::/caf\xe9\n")
+    assert quota(tmp_path, membership) == 1.5

@@ -117,7 +117,7 @@ class _Kind:
     def read(self, value: Any) -> NDArray[Any]:
         """Makes an array of whatever a field is given. Raises `PydanticCustomError`."""
         dtype = numpy_dtype(self.dtype)
-        if isinstance(value, _array_type()):
+        if isinstance(value, array_type()):
             if value.dtype is dtype and value.shape == self.shape:
                 return value  # as nearly all are; what follows would find the same
             array = value
@@ -282,7 +282,8 @@ def view(data: bytes | memoryview, dtype: str, shape: Sequence[int]) -> NDArray[
 
 
 @functools.cache
-def _array_type() -> type[NDArray[Any]]:
+def array_type() -> type[NDArray[Any]]:
+    """Returns numpy's class of arrays."""
     import numpy  # an extra
 
     return numpy.ndarray

@@ -17,7 +17,17 @@ def processor_quota() -> float:
 
 
 def quota(groups: Path, membership: Path) -> float:
-    """Returns what control groups allow a process that is a member of some."""
+    """Returns what control groups allow a process that is a member of some.
+
+    What cannot be understood bounds nothing: nobody is to fail to start for it.
+    """
+    try:
+        return _quota(groups, membership)
+    except (ValueError, ZeroDivisionError):
+        return math.inf
+
+
+def _quota(groups: Path, membership: Path) -> float:
     least = math.inf
     for group in _own_groups(groups, membership):
         for path in (group, *group.parents):
@@ -50,6 +60,6 @@ def _split(group: Path) -> float:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="surrogateescape").strip()
     except OSError:  # there is no such group here
         return ""

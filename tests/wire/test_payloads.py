@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 from collections import OrderedDict, defaultdict
 from typing import Any, NamedTuple
 
@@ -157,3 +158,25 @@ def test_typed_payloads_are_not_taken_yet() -> None:
     message.typed.type_url = "type.googleapis.com/x.Y"
     with pytest.raises(NotSupportedError):
         decode_payload(message)
+
+
+class _Limb(str, enum.Enum):  # noqa: UP042  # whose `str` differs from its value
+    ARM = "arm/left"
+
+
+class _Joint(int, enum.Enum):
+    KNEE = 2
+
+
+@pytest.mark.parametrize(("key", "name"), [(_Limb.ARM, "arm/left"), (_Joint.KNEE, "2")])
+def test_an_array_under_a_member_of_an_enumeration_goes_where_the_json_has_it(
+    key: object, name: str
+) -> None:
+    message = payload_pb2.Payload()
+    encode_payload(message, {key: np.arange(3)})
+
+    value = decode_payload(message)
+
+    assert isinstance(value, dict)
+    assert [*value] == [name]
+    assert np.array_equal(value[name], np.arange(3))

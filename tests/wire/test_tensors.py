@@ -113,3 +113,21 @@ def test_types_of_arrays_that_no_tensor_can_carry_are_not_kept_for_good() -> Non
     for length in range(1, 1000):
         assert not is_array(np.array("x" * length))
     assert tensors._data_type.cache_info().currsize < 500
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(10_000.0).reshape(100, 100).view(np.matrix),
+        np.ma.array(np.arange(10_000.0)),
+        np.ma.array(np.arange(10_000.0, dtype=">f8")),
+    ],
+)
+def test_large_arrays_of_other_classes_travel_as_those_of_numpys_own(array: np.ndarray) -> None:
+    message = tensor_pb2.Tensor()
+    encode_tensor(message, array)
+    _, _, data = tensors.laid_out(array)
+
+    assert np.array_equal(decode_tensor(message), np.asarray(array))
+    assert len(data) == array.nbytes
+    assert bytes(data) == message.data

@@ -110,7 +110,7 @@ def _below(pointer: str, key: object) -> str:
     """Returns the JSON pointer to what a container has under a key or index."""
     if type(key) is str and "~" not in key and "/" not in key:  # as in nearly all
         return f"{pointer}/{key}"
-    if not isinstance(key, (str, int)) or isinstance(key, bool):
+    if type(key) not in (str, int):  # of an enumeration, say
         (key,) = parse_json(dump_json({key: None}, non_finite="strings"))  # as the JSON has it
     part = str(key).replace("~", "~0").replace("/", "~1")
     return f"{pointer}/{part}"

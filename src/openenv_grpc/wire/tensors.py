@@ -64,7 +64,8 @@ def laid_out(
 ) -> tuple[Any, tuple[int, ...], bytes | bytearray | memoryview]:
     """Returns numpy's data type, `None` for bytes as they are, the shape, and the elements.
 
-    Many elements are not copied if they lie as a tensor has them.
+    Many elements are not copied if they lie as a tensor has them. Those of matrices and masked
+    arrays are, whose memory is shown otherwise.
     """
     if isinstance(value, _BYTES):
         return None, (len(value),), value
@@ -72,7 +73,7 @@ def laid_out(
     order = dtype.byteorder
     if order == ">" or (sys.byteorder == "big" and order == "="):
         value = value.astype(dtype.newbyteorder("<"))
-    if value.nbytes < LARGE_BYTES:
+    if value.nbytes < LARGE_BYTES or type(value) is not arrays.array_type():
         return dtype, shape, value.tobytes()
     return dtype, shape, value.ravel().view("uint8").data
 
