@@ -44,11 +44,11 @@ async def turns(number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def looks_of_wait(polling: BusyPolling, processor: Processor) -> int:
-    """Waits in vain, and returns how often that was looked at."""
+async def looks_of_wait(polling: BusyPolling, processor: Processor, number: int = 50) -> int:
+    """Waits for some turns, in vain if they are many, and returns how often that was looked at."""
     before = processor.looks
     polling.begin()
-    await turns(50)
+    await turns(number)
     polling.end()
     await turns(2)
     return processor.looks - before
@@ -120,12 +120,7 @@ async def contend(polling: BusyPolling, processor: Processor, share: float) -> N
 async def looks_after(polling: BusyPolling, processor: Processor, seconds: float) -> int:
     """Lets time pass, and returns how often a short wait is looked at."""
     processor.now += seconds
-    before = processor.looks
-    polling.begin()
-    await turns(3)
-    polling.end()
-    await turns(2)
-    return processor.looks - before
+    return await looks_of_wait(polling, processor, 3)
 
 
 async def test_a_processor_that_others_want_again_and_again_is_left_to_them(

@@ -146,9 +146,7 @@ class Instance:
     def stepped(self, observation: Any) -> Observed:
         """See `Episodes`."""
         observed = self._observe(observation, steps=1)
-        books = self.books
-        if books.earned is not None or books.earned_parts:
-            books.settle()
+        self.books.settle()
         return observed
 
     def observe_step(self, observation: Any) -> Observed:

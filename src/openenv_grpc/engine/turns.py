@@ -120,7 +120,8 @@ class Turns:
             (number and number != self.ledger.last_id + 1)
             or self.ended_by is not None
             or self.in_flight >= self._max_in_flight
-        ) and not self._admit(operation, deliver):
+        ):
+            self._turn_away(operation, deliver)
             return
         if not self.begun:
             self.begun = True
@@ -131,23 +132,20 @@ class Turns:
         else:
             self.add(operation, deliver)
 
-    def _admit(self, operation: Operation, deliver: Deliver) -> bool:
-        """Tells whether an operation is to be done; answers it if it is not."""
+    def _turn_away(self, operation: Operation, deliver: Deliver) -> None:
+        """Answers an operation that is not to be done: a repeat, or one that comes amiss."""
         try:
-            if self.ledger.is_repeat(operation):
-                answered = self.ledger.repeat(operation, deliver)
-                if answered is not None:
-                    deliver(answered)
-                else:
-                    self._hand_over(operation)
-                return False
-            if self.ended_by is not None or self.in_flight >= self._max_in_flight:
+            if not self.ledger.is_repeat(operation):
                 raise self._no_room()
+            answered = self.ledger.repeat(operation, deliver)
         except OpenEnvError as error:
             self._counted.errors[error.reason] += 1
             deliver(self._error_reply(operation, error))
-            return False
-        return True
+            return
+        if answered is not None:
+            deliver(answered)
+        else:
+            self._hand_over(operation)
 
     def add(
         self,

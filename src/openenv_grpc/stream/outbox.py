@@ -51,11 +51,7 @@ class Outbox:
         and fields may come in any order, so `prefix` can add one to a message that is serialized
         already.
         """
-        piece = _head(len(content), prefix) + content
-        self._pieces.append(piece)
-        self.size_bytes += len(piece)
-        if self._taker is not None:
-            self._wake()
+        self.put(_head(len(content), prefix) + content)
 
     def close(self) -> None:
         """Has `take` return `None` once all is taken."""

@@ -9,17 +9,16 @@ from functools import partial
 from openenv_grpc.errors import OpenEnvError
 from openenv_grpc.operations import Deliver, Operation
 from openenv_grpc.sessions import SessionHost, SessionPort, Watch
-from openenv_grpc.stream.outbox import Outbox
+from openenv_grpc.stream.outbox import Outbox, prefix_of
 from openenv_grpc.stream.reports import Reports
 from openenv_grpc.wire import events
-from openenv_grpc.wire.varints import varint
 
 logger = logging.getLogger(__name__)
 
 DRAINING = "draining"
 """The feature of clients that take the event of that name."""
 
-_STREAM_PREFIX = b"\x08" + varint(-1)  # field 1, the number of no session
+_STREAM_PREFIX = prefix_of(-1)  # the number of no session
 _TOOL_EVENTS = events.ToolEventCodec()
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from openenv_grpc.arrays import array_type
 from openenv_grpc.serialization import parse_json_object
 from openenv_grpc.types import JsonValue
 from openenv_grpc.v1 import payload_pb2
@@ -32,8 +33,6 @@ class Likeness:
     """Where the array is."""
     dtype: Any
     shape: tuple[int, ...]
-    array_type: Any
-    """That of numpy."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Returns what all of them say, with `None` for the array."""
@@ -51,10 +50,9 @@ class AlikePayload:
     def fields(self) -> dict[str, Any]:
         """Returns what it says. The array is read-only."""
         known = self.likeness
-        fields = parse_json_object(known.text)
-        fields[known.field] = known.array_type(
-            known.shape, known.dtype, self.data[len(known.head) :]
-        )
+        fields = known.fields()
+        elements = self.data[len(known.head) :]
+        fields[known.field] = array_type()(known.shape, known.dtype, elements)
         return fields
 
 
@@ -108,4 +106,4 @@ def _likeness(message: payload_pb2.Payload, value: dict[str, Any]) -> Likeness |
     ):
         return None
     head = data[: -len(elements)]
-    return Likeness(head, len(data), message.json, field, array.dtype, array.shape, type(array))
+    return Likeness(head, len(data), message.json, field, array.dtype, array.shape)
